@@ -1,0 +1,89 @@
+"""The C kernel tables and the choice of instruction set.
+
+The best instruction set this CPU can run is chosen at import; the environment variable CRBM_FAST_ISA forces
+another.  `table` is what the engine cimports.
+"""
+
+import os
+
+import numpy as np
+
+cimport numpy as cnp
+
+cnp.import_array()
+
+cdef bytes _isa = crbm_isa_name(0)
+
+
+def available_isas():
+    """Names of the instruction sets of this build that this CPU can run, best first."""
+    names = []
+    cdef const char *name = crbm_isa_name(0)
+    while name != NULL:
+        names.append(name.decode())
+        name = crbm_isa_name(<int> len(names))
+    return tuple(names)
+
+
+def active_isa():
+    """Name of the instruction set that engines made from now on use."""
+    return _isa.decode()
+
+
+def use_isa(name):
+    """Let engines made from now on use the instruction set `name`."""
+    global _isa
+    if name not in available_isas():
+        raise ValueError(
+            f"instruction set {name!r} (CRBM_FAST_ISA) is not available here; choose from: "
+            + ", ".join(available_isas())
+        )
+    _isa = name.encode()
+
+
+cdef const crbm_kernels *table(int itemsize) except NULL:
+    cdef const crbm_kernels *k = crbm_select(_isa, itemsize)
+    if k == NULL:
+        raise RuntimeError(f"no kernels for items of {itemsize} bytes")
+    return k
+
+
+def first_nonfinite(a):
+    """Flat index of the first NaN or infinity of a C-contiguous float32 or float64 array; -1 if none."""
+    cdef cnp.ndarray x = a
+    cdef const crbm_kernels *k = table(x.itemsize)
+    cdef const void *data = cnp.PyArray_DATA(x)
+    cdef Py_ssize_t n = x.size, at
+    with nogil:
+        at = k.first_nonfinite(data, n)
+    return at
+
+
+def evaluate(name, a):
+    """Apply one function of simd.h to an array, for tests: 'exp', 'log', 'logistic' or 'softplus'."""
+    cdef cnp.ndarray x = np.ascontiguousarray(a), out = np.zeros_like(x)
+    cdef Py_ssize_t n = x.size, item = x.itemsize, ld = crbm_padded(n, item), i
+    cdef cnp.ndarray room = np.empty(ld * item + 64, np.uint8)
+    cdef const crbm_kernels *k = table(<int> item)
+    cdef char *x0 = <char *> cnp.PyArray_DATA(x)
+    cdef char *out0 = <char *> cnp.PyArray_DATA(out)
+    cdef char *row = <char *> cnp.PyArray_DATA(room)
+    row += 64 - <size_t> row % 64
+    if name == "exp":
+        k.pad(row, x0, 1, n, ld, CRBM_EXP)
+        k.unpad(out0, row, 1, n, ld, CRBM_PLAIN)
+    elif name == "log":
+        k.pad(row, x0, 1, n, ld, CRBM_PLAIN)
+        k.unpad(out0, row, 1, n, ld, CRBM_EXP)
+    elif name == "logistic":
+        k.logistic_step(out0, x0, 1, 0, n)
+    elif name == "softplus":
+        for i in range(n):
+            out.flat[i] = k.softplus_sum(x0 + i * item, 1)
+    else:
+        raise ValueError(f"no function {name!r}")
+    return out
+
+
+if os.environ.get("CRBM_FAST_ISA"):
+    use_isa(os.environ["CRBM_FAST_ISA"])

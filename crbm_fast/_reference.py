@@ -1,0 +1,212 @@
+"""The paper, equation by equation, in float64 NumPy: the truth the engine is tested against and the baseline
+the benchmark compares with.
+
+Ping & Ihler, "Belief Propagation in Conditional RBMs for Structured Prediction" (AISTATS 2017).  One RBM at a
+time: W (nv, nh), b1 (nv,), b2 (nh,).  Nothing here is fast, clever or called by the package itself.
+"""
+
+import itertools
+
+import numpy as np
+from scipy.special import expit, logsumexp
+
+
+def run(method, W, b1, b2, T, damping=0.0):
+    """Beliefs after T iterations: a dict with tau_v, tau_h, gamma, log_z (None where undefined)."""
+    return _METHODS[method](*(np.asarray(a, np.float64) for a in (W, b1, b2)), T, damping)
+
+
+# --- Algorithm 1 ----------------------------------------------------------------------------------------------
+
+
+def message_h_to_v(W, M_hv, tau_h):
+    """Eq. 13: M_vh (nv, nh)."""
+    L1 = (1 - M_hv).T * tau_h
+    L2 = M_hv.T * (1 - tau_h)
+    return expit(np.log((np.exp(W) * L1 + L2) / (L1 + L2)))
+
+
+def message_v_to_h(W, M_vh, tau_v):
+    """Eq. 14: M_hv (nh, nv)."""
+    L1 = (1 - M_vh).T * tau_v
+    L2 = M_vh.T * (1 - tau_v)
+    return expit(np.log((np.exp(W.T) * L1 + L2) / (L1 + L2)))
+
+
+def belief(b, M):
+    """Eqs. 16 and 17: tau, from the messages M (units, neighbours) that the units receive."""
+    return expit(b + np.log(M / (1 - M)).sum(axis=1))
+
+
+def pairwise_belief(W, M_vh, M_hv, tau_v, tau_h):
+    """Eq. 18: Gamma_ij = tau(v_i = 1, h_j = 1)."""
+    G11 = np.exp(W) * np.outer(tau_v, tau_h) * (1 - M_vh) * (1 - M_hv).T
+    G01 = np.outer(1 - tau_v, tau_h) * M_vh * (1 - M_hv).T
+    G10 = np.outer(tau_v, 1 - tau_h) * (1 - M_vh) * M_hv.T
+    G00 = np.outer(1 - tau_v, 1 - tau_h) * M_vh * M_hv.T
+    return G11 / (G11 + G01 + G10 + G00)
+
+
+def _damped(new, old, damping):
+    """Damping acts on the odds of a message, m(1) / m(0)."""
+    if damping == 0:
+        return new
+    odds = (1 - damping) * new / (1 - new) + damping * old / (1 - old)
+    return odds / (1 + odds)
+
+
+def sum_product(W, b1, b2, T, damping=0.0, log_z=True):
+    """Algorithm 1, sum-product."""
+    nv, nh = W.shape
+    M_hv = np.full((nh, nv), 0.5)
+    tau_h = expit(b2)
+    for _ in range(T):
+        M_vh = message_h_to_v(W, M_hv, tau_h)
+        tau_v = belief(b1, M_vh)
+        M_hv = _damped(message_v_to_h(W, M_vh, tau_v), M_hv, damping)
+        tau_h = belief(b2, M_hv)
+    return {
+        "tau_v": tau_v,
+        "tau_h": tau_h,
+        "gamma": pairwise_belief(W, M_vh, M_hv, tau_v, tau_h),
+        "log_z": _bethe(W, b1, b2, M_vh, M_hv, tau_v, tau_h) if log_z else None,
+    }
+
+
+def _bethe(W, b1, b2, M_vh, M_hv, tau_v, tau_h):
+    """Bethe log Z: log Z_i of the nodes minus log Z_ij of the edges, messages scaled to 1 at state 0."""
+    q, m = M_vh / (1 - M_vh), (M_hv / (1 - M_hv)).T
+    s = tau_v[:, None] / (tau_v[:, None] + (1 - tau_v[:, None]) * q)     # P(v=1) without h's message
+    rho = tau_h / (tau_h + (1 - tau_h) * m)                              # P(h=1) without v's message
+    nodes = np.logaddexp(0, b1 + np.log(q).sum(1)).sum() + np.logaddexp(0, b2 + np.log(m).sum(0)).sum()
+    return nodes - np.log1p(np.expm1(W) * s * rho).sum()
+
+
+def mixed_product(W, b1, b2, T, damping=0.0):
+    """Algorithm 1, mixed-product: Eq. 15 in place of Eq. 14.
+
+    Gamma is E[v h'] with v at its maximum, what Eq. 7 asks for; log_z is log sum_h exp(-E(v, h)) there.
+    """
+    nv, nh = W.shape
+    M_hv = np.full((nh, nv), 0.5)
+    tau_h = expit(b2)
+    for _ in range(T):
+        M_vh = message_h_to_v(W, M_hv, tau_h)
+        tau_v = belief(b1, M_vh)
+        v = (tau_v > 0.5).astype(float)
+        M_hv = expit(W.T * v)
+        tau_h = (1 - damping) * belief(b2, M_hv) + damping * tau_h
+    return {
+        "tau_v": tau_v,
+        "tau_h": tau_h,
+        "gamma": np.outer(v, tau_h),
+        "log_z": b1 @ v + np.logaddexp(0, b2 + v @ W).sum(),
+    }
+
+
+def max_product(W, b1, b2, T, damping=0.0):
+    """Algorithm 1 with a maximum in place of both sums (Eqs. 8 and 10), in logarithms.
+
+    Gamma and log_z are v h' and -E(v, h) at v = the decoded beliefs and h the best for that v.
+    """
+    mu = np.zeros_like(W)
+    theta_h = b2
+    for _ in range(T):
+        r = theta_h - mu
+        lam = np.maximum(0, W + r) - np.maximum(0, r)
+        theta_v = b1 + lam.sum(1)
+        g = theta_v[:, None] - lam
+        mu = (1 - damping) * (np.maximum(0, W + g) - np.maximum(0, g)) + damping * mu
+        theta_h = b2 + mu.sum(0)
+    v = (theta_v > 0).astype(float)
+    h = (b2 + v @ W > 0).astype(float)
+    return {
+        "tau_v": expit(theta_v),
+        "tau_h": expit(theta_h),
+        "gamma": np.outer(v, h),
+        "log_z": b1 @ v + b2 @ h + v @ W @ h,
+    }
+
+
+# --- mean fields ----------------------------------------------------------------------------------------------
+
+
+def _entropy(tau):
+    t = np.clip(np.stack([tau, 1 - tau]), 1e-300, 1)
+    return -(t * np.log(t)).sum()
+
+
+def mean_field(W, b1, b2, T, damping=0.0):
+    """Naive mean field, v then h; log_z is the bound at tau_v and the tau_h that is best for it."""
+    tau_h = expit(b2)
+    for _ in range(T):
+        tau_v = expit(b1 + W @ tau_h)
+        best_h = expit(b2 + tau_v @ W)
+        tau_h = (1 - damping) * best_h + damping * tau_h
+    return {
+        "tau_v": tau_v,
+        "tau_h": tau_h,
+        "gamma": np.outer(tau_v, tau_h),
+        "log_z": b1 @ tau_v + b2 @ best_h + tau_v @ W @ best_h + _entropy(tau_v) + _entropy(best_h),
+    }
+
+
+def tap(W, b1, b2, T, damping=0.0):
+    """Second-order TAP (Gabrie, Tramel & Krzakala 2015, Eqs. 8-10): Plefka's expansion to W^2."""
+    W2 = W**2
+    tau_v, tau_h = expit(b1), expit(b2)
+    for _ in range(T):
+        tau_v = expit(b1 + W @ tau_h + (0.5 - tau_v) * (W2 @ (tau_h - tau_h**2)))
+        new_h = expit(b2 + tau_v @ W + (0.5 - tau_h) * ((tau_v - tau_v**2) @ W2))
+        tau_h = (1 - damping) * new_h + damping * tau_h
+    var_v, var_h = tau_v - tau_v**2, tau_h - tau_h**2
+    return {
+        "tau_v": tau_v,
+        "tau_h": tau_h,
+        "gamma": np.outer(tau_v, tau_h) + W * np.outer(var_v, var_h),
+        "log_z": b1 @ tau_v + b2 @ tau_h + tau_v @ W @ tau_h + _entropy(tau_v) + _entropy(tau_h)
+        + 0.5 * var_v @ W2 @ var_h,
+    }
+
+
+# --- truth ----------------------------------------------------------------------------------------------------
+
+
+def exact(W, b1, b2, T=None, damping=None):
+    """Enumeration of all 2^(nv + nh) states: for models of a dozen units."""
+    nv, nh = W.shape
+    states = np.array(list(itertools.product([0.0, 1.0], repeat=nv + nh)))
+    v, h = states[:, :nv], states[:, nv:]
+    minus_e = ((v @ W) * h).sum(1) + v @ b1 + h @ b2
+    log_z = logsumexp(minus_e)
+    p = np.exp(minus_e - log_z)
+    return {"tau_v": p @ v, "tau_h": p @ h, "gamma": (v * p[:, None]).T @ h, "log_z": log_z}
+
+
+def joint_map(W, b1, b2):
+    """max over v and h of -E, by enumeration; returns (value, v, h)."""
+    best = max(
+        ((b1 @ v + np.maximum(0, b2 + v @ W).sum(), v) for v in _binary(len(b1))), key=lambda pair: pair[0]
+    )
+    return best[0], best[1], (b2 + best[1] @ W > 0).astype(float)
+
+
+def marginal_map(W, b1, b2):
+    """max over v of log sum_h exp(-E), by enumeration; returns (value, v)."""
+    return max(
+        ((b1 @ v + np.logaddexp(0, b2 + v @ W).sum(), v) for v in _binary(len(b1))), key=lambda pair: pair[0]
+    )
+
+
+def _binary(n):
+    return (np.array(bits, float) for bits in itertools.product([0, 1], repeat=n))
+
+
+_METHODS = {
+    "sum-product": sum_product,
+    "mixed-product": mixed_product,
+    "max-product": max_product,
+    "mean-field": mean_field,
+    "tap": tap,
+    "exact": exact,
+}

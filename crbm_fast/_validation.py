@@ -1,0 +1,194 @@
+"""Every check of user input.  Messages name the argument, the value and what was expected."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+import os
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crbm_fast._ckernels import first_nonfinite
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+class EfficiencyWarning(UserWarning):
+    """An argument had to be copied or converted; said once per place in the code."""
+
+
+def check_dtype(dtype: DTypeLike, W: NDArray[Any] | None = None) -> np.dtype[Any]:
+    """float32 or float64: as asked for, else W's own, else (float16 -> float32, integers, bool -> float64)."""
+    if dtype is not None:
+        try:
+            wanted = np.dtype(dtype)
+        except TypeError as error:
+            raise TypeError(f"dtype={dtype!r} is not a dtype; use 'float32' or 'float64'") from error
+        if wanted not in FLOATS:
+            raise TypeError(f"dtype={wanted} is not supported; use 'float32' or 'float64'")
+        return wanted
+    if W is None or W.dtype in FLOATS:
+        return np.dtype(np.float64) if W is None else W.dtype
+    return np.dtype(np.float32 if W.dtype == np.float16 else np.float64)
+
+
+def as_numeric(name: str, value: ArrayLike) -> NDArray[Any]:
+    """`value` as an array of real numbers, its dtype as it came."""
+    if hasattr(value, "toarray"):
+        raise TypeError(f"{name} is a sparse matrix; pass {name}.toarray()")
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} is not an array: {error}") from error
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} has dtype {array.dtype}; expected real numbers")
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; fill it first, or clamp units with evidence=")
+    return array
+
+
+def as_float(name: str, value: ArrayLike, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """`value` as a C-contiguous array of `dtype`: itself where it is one already; finite."""
+    array = as_numeric(name, value)
+    if array.dtype == dtype and array.ndim > 1 and array.size > 4096 and not array.flags.c_contiguous:
+        warnings.warn(
+            f"{name} is not C-contiguous and is copied at each call; pass np.ascontiguousarray({name})",
+            EfficiencyWarning,
+            stacklevel=4,
+        )
+    with np.errstate(over="ignore"):
+        array = np.ascontiguousarray(array, dtype)
+    check_finite(name, array, value)
+    return array
+
+
+def check_finite(name: str, array: NDArray[Any], given: ArrayLike = None) -> None:
+    at = first_nonfinite(array)
+    if at >= 0:
+        where = np.unravel_index(at, array.shape)
+        index = ", ".join(str(int(i)) for i in where)
+        original = np.asarray(array if given is None else given)[where]
+        note = f", which is not finite in {array.dtype}" if np.isfinite(original) else ""
+        raise ValueError(f"{name}[{index}] = {original}{note}; weights and biases must be finite")
+
+
+def check_weights(W: ArrayLike, dtype: DTypeLike) -> NDArray[Any]:
+    array = as_numeric("W", W)
+    if array.ndim != 2:
+        raise ValueError(f"W has shape {array.shape}; expected (nv, nh)")
+    return as_float("W", W, check_dtype(dtype, array))
+
+
+def check_biases(
+    b_v: ArrayLike, b_h: ArrayLike, shape: tuple[int, int], dtype: np.dtype[Any]
+) -> tuple[NDArray[Any], NDArray[Any], bool]:
+    """b_v (N, nv), b_h (N, nh) and whether one RBM was asked for (both were vectors).
+
+    A vector beside a matrix is shared by all instances.
+    """
+    arrays = []
+    for name, value, n, letter in (("b_v", b_v, shape[0], "nv"), ("b_h", b_h, shape[1], "nh")):
+        array = as_float(name, value, dtype)
+        if np.ndim(value) not in (1, 2) or array.shape[-1] != n:
+            raise ValueError(
+                f"{name} has shape {np.shape(value)}; expected ({n},) or (N, {n}), as W has {letter}={n}"
+            )
+        arrays.append(array)
+    v, h = arrays
+    single = v.ndim == h.ndim == 1
+    counts = {a.shape[0] for a in arrays if a.ndim == 2}
+    if len(counts) > 1:
+        raise ValueError(f"b_v has {v.shape[0]} instances and b_h has {h.shape[0]}; expected the same number")
+    N = counts.pop() if counts else 1
+    v, h = (a if a.ndim == 2 else np.ascontiguousarray(np.broadcast_to(a, (N, a.size))) for a in arrays)
+    return v, h, single
+
+
+def check_evidence(
+    evidence: Any, b_v: NDArray[Any], single: bool
+) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """(mask, values), each broadcast to (N, nv); values matter, and must be 0 or 1, only under the mask."""
+    try:
+        mask, values = evidence
+    except (TypeError, ValueError) as error:
+        raise ValueError("evidence must be a pair (mask, values): which visible units, and their states") from error
+    mask = np.asarray(mask)
+    if mask.dtype != np.bool_:
+        raise TypeError(f"evidence mask has dtype {mask.dtype}; expected bool")
+    values = as_numeric("evidence values", values)
+    shape = b_v.shape[1:] if single else b_v.shape
+    for name, array in (("mask", mask), ("values", values)):
+        try:
+            np.broadcast_to(array, shape)
+        except ValueError as error:
+            raise ValueError(f"evidence {name} has shape {array.shape}; expected {shape}") from error
+    mask, values = np.broadcast_to(mask, b_v.shape), np.broadcast_to(values, b_v.shape)
+    wrong = mask & (values != 0) & (values != 1)
+    if wrong.any():
+        raise ValueError(f"evidence values must be 0 or 1 where the mask is set; found {values[wrong][0]}")
+    return mask, values
+
+
+def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
+    if not any(value is c or (isinstance(value, str) and value == c) for c in choices):
+        raise ValueError(f"{name}={value!r} is not one of: " + ", ".join(map(repr, choices)))
+    return value
+
+
+def check_flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name}={value!r} must be True or False")
+    return bool(value)
+
+
+def check_int(name: str, value: Any, low: int, high: int = 2**31 - 1) -> int:
+    if isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name}={value!r} must be an integer")
+    try:
+        number = operator.index(value)
+    except TypeError as error:
+        raise TypeError(f"{name}={value!r} must be an integer") from error
+    if not low <= number <= high:
+        raise ValueError(f"{name}={number} is outside [{low}, {high}]")
+    return number
+
+
+def check_real(name: str, value: Any, low: float, below: float) -> float:
+    """A real number with low <= value < below."""
+    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real | np.floating | np.integer):
+        raise TypeError(f"{name}={value!r} must be a real number")
+    number = float(value)
+    if not low <= number < below:
+        limit = f"[{low:g}, {below:g})" if math.isfinite(below) else f"[{low:g}, inf)"
+        raise ValueError(f"{name}={number:g} is outside {limit}")
+    return number
+
+
+def check_threads(n_threads: Any) -> int:
+    """The number given, else the cores this process may use."""
+    if n_threads is not None:
+        return check_int("n_threads", n_threads, 1, 1024)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def check_out(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """An array of the caller's that results can be written into."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"out.{name} is {type(array).__name__}; expected an array of shape {shape}, dtype {dtype}")
+    if array.shape != shape:
+        raise ValueError(f"out.{name} has shape {array.shape}; expected {shape}")
+    if array.dtype != dtype:
+        raise TypeError(f"out.{name} has dtype {array.dtype}; expected {dtype}")
+    if not array.flags.c_contiguous:
+        raise ValueError(f"out.{name} is not C-contiguous")
+    if not array.flags.writeable:
+        raise ValueError(f"out.{name} is read-only")
+    return array

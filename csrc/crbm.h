@@ -1,0 +1,154 @@
+/* crbm.h: what the C kernels offer.
+ *
+ *   kernels.c  compiled once per instruction set and per real type, exports one crbm_kernels table
+ *     simd.h            vector vocabulary: load, max, exp, log, ... (the only place that knows the ISA)
+ *     sum_product.h     one iteration of sum-product BP, Eqs. 13, 14, 16, 17; Gamma; Bethe log Z
+ *     log_domain.h      the same in logs: max-product BP, and sum-product where exp(W) would overflow
+ *     mixed_product.h   hidden -> visible half of mixed-product BP, Eqs. 13, 15, 16
+ *     elementwise.h     logistic, softplus sums, padding, finiteness, the Gibbs draw (Philox)
+ *   dispatch.c chooses a table from the CPU
+ *
+ * Kernels do arithmetic. They do not allocate, print, start threads, or know Python or BLAS.
+ *
+ * Arrays are `void *` to elements of `itemsize` bytes (float or double), so that callers hold one table
+ * type for both; each kernel's contract gives the shapes.  "padded" means rows of `ld` elements, ld =
+ * crbm_padded(nh, itemsize) >= nh, aligned to CRBM_ALIGN bytes, whose tail columns hold a weight of 0
+ * (they contribute log 1 to every sum).
+ */
+#ifndef CRBM_H
+#define CRBM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CRBM_ALIGN 64
+
+/* Rows handled by one call of a group kernel, always starting at a multiple of CRBM_GROUP.  Groups are
+ * what threads share out, and partial sums are added in the order of groups, so results have the same
+ * bits for any number of threads.  32 rows: K = 32 factors per logarithm at |W| < 2.5 in float32. */
+#define CRBM_GROUP 32
+
+/* Above this max|W| the product form is left for the log domain.  At the limit 4 factors (K = 4) times a
+ * clamped odds of 2^80 (float) or 2^700 (double) still neither overflow nor underflow. */
+#define CRBM_MAX_WEIGHT_F32 20.0
+#define CRBM_MAX_WEIGHT_F64 150.0
+
+enum crbm_form {          /* what a padded nv x nh matrix holds */
+    CRBM_PLAIN = 0,       /* the number itself;  padding 0 */
+    CRBM_EXP = 1          /* its exponential;    padding 1 */
+};
+
+/* One group of rows of one RBM: the arguments of sum_group and log_group.
+ *
+ * Notation (paper, Section 5; `log` is the natural logarithm)
+ *   m_ij   message v_i -> h_j:  m(h_j = 1) / m(h_j = 0)      "vh message", the state kept between iterations
+ *   q_ij   message h_j -> v_i:  m(v_i = 1) / m(v_i = 0)
+ */
+typedef struct crbm_rows {
+    void *msg;            /* IN OUT (rows, ld) m_ij, in the form of `weight`: m or log m                    */
+    const void *weight;   /* IN     (rows, ld) exp(W) for sum_group, W for log_group                        */
+    void *cond;           /* OUT    (rows, ld) P(v_i = 1 | h_j = 1), or NULL; may be `msg`: then m is lost   */
+    const void *theta_h;  /* IN     (ld,) logit of tau_h                                                     */
+    const void *tau_h0;   /* IN     (ld,) 1 - tau_h, from the logit                                          */
+    const void *tau_h1;   /* IN     (ld,) tau_h                                                              */
+    const void *b1;       /* IN     (rows,) visible biases; +-inf clamps the unit                            */
+    void *field_v;        /* OUT    (rows,) sum_j log q_ij                                                   */
+    void *tau_v;          /* IN OUT (rows,) tau_v before -> after                                            */
+    void *part;           /* OUT    (ld,) sum over these rows of log m_ij                                    */
+    void *scratch;        /*        (ld,) column products                                                    */
+    ptrdiff_t rows;       /* 0 <= rows <= CRBM_GROUP                                                         */
+    ptrdiff_t nh, ld;
+    double max_weight;    /* max |W_ij|, decides how many factors share one logarithm                        */
+    double damping;       /* m <- (1 - damping) m_new + damping m_old (log m in log_group)                   */
+    int track;            /* also measure message_change                                                     */
+    double belief_change;   /* OUT max_i |tau_v after - before|                                              */
+    double message_change;  /* OUT with `track`: max_ij |m_new - m_old| / max(m_new, m_old) (log_group: of   */
+                            /*     log m, absolute), before damping                                          */
+} crbm_rows;
+
+typedef struct crbm_kernels {
+    const char *isa;          /* "baseline", "avx2", "avx512", "neon"                                       */
+    int itemsize;             /* 4 or 8                                                                     */
+    double max_weight;        /* CRBM_MAX_WEIGHT_F32 or _F64                                                */
+
+    /* One iteration of BP on a group of rows: sum_product.h, log_domain.h. */
+    void (*sum_group)(crbm_rows *r);
+    void (*log_group)(crbm_rows *r);      /* sum-product in logs */
+    void (*max_group)(crbm_rows *r);      /* max-product         */
+
+    /* theta_h := b2 + sum_g part_g (Eq. 17), tau_h1, tau_h0 := logistic(+-theta_h).
+     *   theta_h, tau_h0, tau_h1 (ld,)   b2 (nh,)   part (groups, ld)
+     * returns max_j |tau_h after - before|.  groups == 0 starts from theta_h = b2. */
+    double (*close_h)(void *theta_h, void *tau_h0, void *tau_h1, const void *b2, const void *part,
+                      ptrdiff_t groups, ptrdiff_t nh, ptrdiff_t ld);
+
+    /* part := sum over rows of log m; what close_h needs to continue from stored messages. */
+    void (*sum_messages)(crbm_rows *r);
+    void (*log_messages)(crbm_rows *r);
+
+    /* Gamma (rows, nh) := or += P(v=1 | h=1) tau_h (Eq. 18), from `cond`.  `add` chooses. */
+    void (*gamma_cond)(void *gamma, const crbm_rows *r, int add);
+    /* The same from the messages: tau_v P(h=1 | v=1), equal to it at a fixed point. */
+    void (*sum_gamma)(void *gamma, const crbm_rows *r, int add);
+    void (*log_gamma)(void *gamma, const crbm_rows *r, int add);
+
+    /* sum_ij log sum_{v,h} s(v) rho(h) e^{W v h}: the edge term of the Bethe log Z, in double. */
+    double (*sum_edges)(const crbm_rows *r);
+    double (*log_edges)(const crbm_rows *r);
+
+    /* field_v of mixed-product BP, see mixed_product.h. */
+    void (*mixed_field)(void *field_v, const void *weight, const void *row_sum, const void *v_map,
+                        const void *tau_h0, const void *tau_h1, ptrdiff_t n, ptrdiff_t nv, ptrdiff_t ld,
+                        double max_weight);
+    void (*mixed_field_log)(void *field_v, const void *weight, const void *v_map, const void *theta_h,
+                            ptrdiff_t n, ptrdiff_t nv, ptrdiff_t ld);
+
+    /* Element by element: elementwise.h. */
+    void (*pad)(void *out, const void *in, ptrdiff_t rows, ptrdiff_t nh, ptrdiff_t ld, int form);
+    void (*unpad)(void *out, const void *in, ptrdiff_t rows, ptrdiff_t nh, ptrdiff_t ld, int form);
+    void (*fill)(void *out, double value, ptrdiff_t n);
+    void (*add)(void *out, const void *x, const void *y, ptrdiff_t n);
+    void (*multiply)(void *out, const void *x, const void *y, ptrdiff_t n);
+    double (*max_abs)(const void *x, ptrdiff_t n);
+    ptrdiff_t (*first_nonfinite)(const void *x, ptrdiff_t n);
+    void (*row_sums)(void *out, const void *W, ptrdiff_t rows, ptrdiff_t nh);
+    double (*logistic_step)(void *tau, const void *theta, double sign, double damping, ptrdiff_t n);
+    void (*variance)(void *out, const void *tau, ptrdiff_t n);
+    void (*onsager)(void *theta, const void *reaction, const void *tau, ptrdiff_t n);
+    void (*decode)(void *out, const void *x, double threshold, ptrdiff_t n);
+    double (*softplus_sum)(const void *theta, ptrdiff_t n);
+    double (*node_sum)(const void *b1, const void *field, ptrdiff_t n);
+    double (*relu_sum)(const void *theta, ptrdiff_t n);
+    double (*mean_sum)(const void *b1, const void *field, ptrdiff_t n);
+    double (*entropy_sum)(const void *tau, ptrdiff_t n);
+    double (*dot_free)(const void *b1, const void *tau, ptrdiff_t n);
+    void (*bernoulli)(void *out, const void *theta, uint64_t seed, uint64_t instance, uint32_t draw,
+                      ptrdiff_t n);
+} crbm_kernels;
+
+/* The best tables this CPU can run, or those of the named instruction set.
+ *   itemsize  4 or 8      isa  NULL for the best
+ * returns NULL when `isa` is unknown, was not built, or cannot run here. */
+const crbm_kernels *crbm_select(const char *isa, int itemsize);
+
+/* The i-th instruction set of this build that this CPU can run, best first; NULL past the end. */
+const char *crbm_isa_name(int i);
+
+/* Elements in a padded row: whole lines of CRBM_ALIGN bytes, but no multiple of 4096 bytes, because rows so
+ * far apart fall into the same cache sets (1024 columns of float: 0.50 -> 0.38 ns per edge). */
+static inline ptrdiff_t crbm_padded(ptrdiff_t nh, ptrdiff_t itemsize)
+{
+    const ptrdiff_t per_line = CRBM_ALIGN / itemsize;
+    const ptrdiff_t lines = (nh + per_line - 1) / per_line;
+    return (lines + (lines > 0 && lines % 64 == 0)) * per_line;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CRBM_H */

@@ -1,0 +1,247 @@
+/* elementwise.h: passes over vectors and matrices that are neither messages nor products.
+ *
+ * Contiguous arrays of n elements; sums are accumulated in double, vector by vector, in index order.
+ */
+#include "simd.h"
+
+/* tau (ld,) and 1 - tau, each from the logit; see close_h in crbm.h. */
+static double close_h(void *theta_h, void *tau_h0, void *tau_h1, const void *b2, const void *part,
+                      ptrdiff_t groups, ptrdiff_t nh, ptrdiff_t ld)
+{
+    vreal change = v_set(0);
+    for (ptrdiff_t j = 0; j < ld; j += LANES) {
+        const ptrdiff_t live = j >= nh ? 0 : V_LIVE(j, nh);
+        vreal theta = v_load_part((const real *)b2 + j, live, 0);
+        for (ptrdiff_t g = 0; g < groups; g++)
+            theta += v_load((const real *)part + g * ld + j);
+        const vreal tau = v_logistic(theta);
+        change = v_max(change, v_abs(tau - v_load((real *)tau_h1 + j)));
+        v_store((real *)theta_h + j, theta);
+        v_store((real *)tau_h1 + j, tau);
+        v_store((real *)tau_h0 + j, v_logistic(-theta));
+    }
+    return (double)v_maximum(change);
+}
+
+/* out (rows, ld) := in (rows, nh) in the given form, with its padding. */
+static void pad(void *out, const void *in, ptrdiff_t rows, ptrdiff_t nh, ptrdiff_t ld, int form)
+{
+    for (ptrdiff_t i = 0; i < rows; i++)
+        for (ptrdiff_t j = 0; j < ld; j += LANES) {
+            const ptrdiff_t live = j >= nh ? 0 : V_LIVE(j, nh);
+            const vreal x = v_load_part((const real *)in + i * nh + j, live, 0);
+            v_store((real *)out + i * ld + j, form == CRBM_EXP ? v_exp(x) : x);
+        }
+}
+
+/* The inverse: out (rows, nh) := log of, or, in (rows, ld). */
+static void unpad(void *out, const void *in, ptrdiff_t rows, ptrdiff_t nh, ptrdiff_t ld, int form)
+{
+    for (ptrdiff_t i = 0; i < rows; i++)
+        for (ptrdiff_t j = 0; j < nh; j += LANES) {
+            const vreal x = v_load((const real *)in + i * ld + j);
+            v_store_part((real *)out + i * nh + j, form == CRBM_EXP ? v_log(x) : x, V_LIVE(j, nh));
+        }
+}
+
+static void fill(void *out, double value, ptrdiff_t n)
+{
+    real *o = out;
+    for (ptrdiff_t i = 0; i < n; i++)
+        o[i] = (real)value;
+}
+
+/* out := x + y and out := x y; out may be x or y. */
+static void add(void *out, const void *x, const void *y, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i++)
+        ((real *)out)[i] = ((const real *)x)[i] + ((const real *)y)[i];
+}
+
+static void multiply(void *out, const void *x, const void *y, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i++)
+        ((real *)out)[i] = ((const real *)x)[i] * ((const real *)y)[i];
+}
+
+/* max |x_i|, 0 for n == 0; x finite. */
+static double max_abs(const void *x, ptrdiff_t n)
+{
+    vreal m = v_set(0);
+    for (ptrdiff_t i = 0; i < n; i += LANES)
+        m = v_max(v_abs(v_load_part((const real *)x + i, V_LIVE(i, n), 0)), m);
+    return (double)v_maximum(m);
+}
+
+/* Index of the first NaN or infinity, -1 if there is none. */
+static ptrdiff_t first_nonfinite(const void *x, ptrdiff_t n)
+{
+    const real *in = x;
+    for (ptrdiff_t i = 0; i < n; i += 1024) {
+        const ptrdiff_t end = n - i < 1024 ? n : i + 1024;
+        real bad = 0;                        /* x - x is 0 for a finite x and NaN for the others */
+        for (ptrdiff_t j = i; j < end; j++)
+            bad = in[j] - in[j] == 0 ? bad : 1;
+        if (bad != 0)
+            for (ptrdiff_t j = i; j < end; j++)
+                if (!(in[j] - in[j] == 0))
+                    return j;
+    }
+    return -1;
+}
+
+/* out (rows,) := row sums of W (rows, nh), accumulated in double. */
+static void row_sums(void *out, const void *W, ptrdiff_t rows, ptrdiff_t nh)
+{
+    for (ptrdiff_t i = 0; i < rows; i++) {
+        double sum = 0;
+        for (ptrdiff_t j = 0; j < nh; j++)
+            sum += (double)((const real *)W)[i * nh + j];
+        ((real *)out)[i] = (real)sum;
+    }
+}
+
+/* tau := (1 - damping) logistic(sign theta) + damping tau; returns max |change of tau|. */
+static double logistic_step(void *tau, const void *theta, double sign, double damping, ptrdiff_t n)
+{
+    vreal change = v_set(0);
+    for (ptrdiff_t i = 0; i < n; i += LANES) {
+        const ptrdiff_t live = V_LIVE(i, n);
+        const vreal old = v_load_part((real *)tau + i, live, R(0.5));
+        vreal t = v_logistic(v_load_part((const real *)theta + i, live, 0) * (real)sign);
+        t += (old - t) * (real)damping;
+        change = v_max(change, v_abs(t - old));
+        v_store_part((real *)tau + i, t, live);
+    }
+    return (double)v_maximum(change);
+}
+
+/* out := tau (1 - tau), the variance of a unit. */
+static void variance(void *out, const void *tau, ptrdiff_t n)
+{
+    const real *t = tau;
+    real *o = out;
+    for (ptrdiff_t i = 0; i < n; i++)
+        o[i] = t[i] - t[i] * t[i];
+}
+
+/* theta += (1/2 - tau) reaction: TAP's Onsager term, reaction_i = sum_j W_ij^2 var_j. */
+static void onsager(void *theta, const void *reaction, const void *tau, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i++)
+        ((real *)theta)[i] += (R(0.5) - ((const real *)tau)[i]) * ((const real *)reaction)[i];
+}
+
+/* out := 1 where x > threshold, else 0: the most likely state of a logit (0) or belief (1/2); a tie is 0. */
+static void decode(void *out, const void *x, double threshold, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i++)
+        ((real *)out)[i] = ((const real *)x)[i] > (real)threshold ? 1 : 0;
+}
+
+static double softplus_sum(const void *theta, ptrdiff_t n)
+{
+    double sum = 0;
+    for (ptrdiff_t i = 0; i < n; i += LANES)        /* softplus(-inf) = 0 pads */
+        sum += (double)v_sum(v_softplus(v_load_part((const real *)theta + i, V_LIVE(i, n), -(real)INFINITY)));
+    return sum;
+}
+
+static double relu_sum(const void *theta, ptrdiff_t n)
+{
+    double sum = 0;
+    for (ptrdiff_t i = 0; i < n; i++)
+        sum += ((const real *)theta)[i] > 0 ? (double)((const real *)theta)[i] : 0;
+    return sum;
+}
+
+/* sum_i log sum_v exp(v (b1 + field)); a unit clamped by b1 = +-inf gives its term without b1. */
+static double node_sum(const void *b1, const void *field, ptrdiff_t n)
+{
+    const real *b = b1, *f = field;
+    double sum = 0;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const double theta = (double)b[i] + (double)f[i];
+        if (b[i] - b[i] == 0)
+            sum += (theta > 0 ? theta : 0) + log1p(exp(-fabs(theta)));
+        else
+            sum += b[i] > 0 ? (double)f[i] : 0;
+    }
+    return sum;
+}
+
+/* sum_i H(tau_i) + b1_i tau_i with tau = logistic(b1 + field): softplus(theta) - field tau; clamped units 0. */
+static double mean_sum(const void *b1, const void *field, ptrdiff_t n)
+{
+    const real *b = b1, *f = field;
+    double sum = 0;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const double theta = (double)b[i] + (double)f[i];
+        if (b[i] - b[i] == 0)
+            sum += (theta > 0 ? theta : 0) + log1p(exp(-fabs(theta))) - (double)f[i] / (1 + exp(-theta));
+    }
+    return sum;
+}
+
+/* sum_i H(tau_i), with 0 log 0 = 0. */
+static double entropy_sum(const void *tau, ptrdiff_t n)
+{
+    double sum = 0;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const double t = (double)((const real *)tau)[i];
+        if (t > 0 && t < 1)
+            sum -= t * log(t) + (1 - t) * log1p(-t);
+    }
+    return sum;
+}
+
+/* sum_i b1_i tau_i over the units that are not clamped. */
+static double dot_free(const void *b1, const void *tau, ptrdiff_t n)
+{
+    const real *b = b1;
+    double sum = 0;
+    for (ptrdiff_t i = 0; i < n; i++)
+        if (b[i] - b[i] == 0)
+            sum += (double)b[i] * (double)((const real *)tau)[i];
+    return sum;
+}
+
+/* Philox4x32-10 (Salmon et al., SC 2011): 4 words from a counter and a key, nothing carried over. */
+INLINE void philox(uint32_t c[4], uint32_t k0, uint32_t k1)
+{
+    for (int round = 0; round < 10; round++) {
+        const uint64_t a = (uint64_t)0xD2511F53u * c[0], b = (uint64_t)0xCD9E8D57u * c[2];
+        const uint32_t n0 = (uint32_t)(b >> 32) ^ c[1] ^ k0, n2 = (uint32_t)(a >> 32) ^ c[3] ^ k1;
+        c[1] = (uint32_t)b;
+        c[3] = (uint32_t)a;
+        c[0] = n0;
+        c[2] = n2;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+}
+
+/* out_i ~ Bernoulli(logistic(theta_i)), 0 or 1 (Eq. 3).
+ * Element i uses word i % 4 of the block with counter (i / 4, draw, instance) and key `seed`: the numbers
+ * depend on (seed, instance, draw, i) alone.  The uniform is the centre of one of 2^23 (float) or 2^32 (double)
+ * equal cells, so a probability of exactly 0 or 1 is obeyed and others are off by at most half a cell. */
+static void bernoulli(void *out, const void *theta, uint64_t seed, uint64_t instance, uint32_t draw, ptrdiff_t n)
+{
+    real *o = out;
+    for (ptrdiff_t i = 0; i < n; i += LANES) {
+        const ptrdiff_t live = V_LIVE(i, n);
+        v_store_part(o + i, v_logistic(v_load_part((const real *)theta + i, live, 0)), live);
+    }
+    for (ptrdiff_t i = 0; i < n; i += 4) {
+        uint32_t c[4] = {(uint32_t)(i / 4), draw, (uint32_t)instance, (uint32_t)(instance >> 32)};
+        philox(c, (uint32_t)seed, (uint32_t)(seed >> 32));
+        for (ptrdiff_t w = 0; w < 4 && i + w < n; w++) {
+#if CRBM_REAL == 32
+            const real u = ((real)(c[w] >> 9) + 0.5f) * 0x1p-23f;
+#else
+            const real u = ((real)c[w] + 0.5) * 0x1p-32;
+#endif
+            o[i + w] = u < o[i + w] ? 1 : 0;
+        }
+    }
+}

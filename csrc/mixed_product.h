@@ -1,0 +1,62 @@
+/* mixed_product.h: the hidden -> visible half of mixed-product BP (max over v, sum over h).
+ *
+ * A visible unit sends m_ij = exp(W_ij v_i) for its most likely state v_i (Eq. 15): there is no state per
+ * edge, and of Eq. 13's two factors only one is not trivial.  With E = exp(W), t1 = tau_h, t0 = 1 - tau_h,
+ *
+ *   v_i = 0:   q = t0 + E t1             field_v = sum_j log(t0 + E t1)
+ *   v_i = 1:   q = E / (t1 + E t0)       field_v = sum_j W - sum_j log(t1 + E t0)            (Eq. 16)
+ *
+ * The visible -> hidden half, theta_h = b2 + v W, is a GEMM and not here.
+ */
+#include "simd.h"
+
+/* field_v (n, nv) for n instances.
+ *   weight (nv, ld) exp(W)   row_sum (nv,) sum_j W   v_map (n, nv) 0 or 1   tau_h0, tau_h1 (n, ld)
+ * Instances are the inner loop: a row of E is read once for all of them. */
+static void mixed_field(void *field_v, const void *weight, const void *row_sum, const void *v_map,
+                        const void *tau_h0, const void *tau_h1, ptrdiff_t n, ptrdiff_t nv, ptrdiff_t ld,
+                        double max_weight)
+{
+    const ptrdiff_t K = factors(max_weight, 64);
+    for (ptrdiff_t i = 0; i < nv; i++) {
+        const real *restrict E_ = (const real *)weight + i * ld;
+        for (ptrdiff_t k = 0; k < n; k++) {
+            const int on = ((const real *)v_map)[k * nv + i] > 0;
+            const real *restrict other = (const real *)(on ? tau_h1 : tau_h0) + k * ld;
+            const real *restrict same = (const real *)(on ? tau_h0 : tau_h1) + k * ld;
+            vreal sum = v_set(0);
+            for (ptrdiff_t j0 = 0; j0 < ld; j0 += K * LANES) {
+                const ptrdiff_t j1 = ld - j0 < K * LANES ? ld : j0 + K * LANES;
+                vreal even = v_set(1), odd = v_set(1);      /* two chains hide the latency */
+                ptrdiff_t j = j0;
+                for (; j + LANES < j1; j += 2 * LANES) {
+                    even *= v_load(other + j) + v_load(E_ + j) * v_load(same + j);
+                    odd *= v_load(other + j + LANES) + v_load(E_ + j + LANES) * v_load(same + j + LANES);
+                }
+                if (j < j1)
+                    even *= v_load(other + j) + v_load(E_ + j) * v_load(same + j);
+                sum += v_log(even * odd);
+            }
+            const real s = v_sum(sum);
+            ((real *)field_v)[k * nv + i] = on ? ((const real *)row_sum)[i] - s : s;
+        }
+    }
+}
+
+/* The same in logs, for weights too large for exp: sum_j f(W + r) - f(r), r = theta_h - W v, f = softplus.
+ *   weight (nv, ld) W   theta_h (n, ld) */
+static void mixed_field_log(void *field_v, const void *weight, const void *v_map, const void *theta_h,
+                            ptrdiff_t n, ptrdiff_t nv, ptrdiff_t ld)
+{
+    for (ptrdiff_t i = 0; i < nv; i++) {
+        const real *W_ = (const real *)weight + i * ld;
+        for (ptrdiff_t k = 0; k < n; k++) {
+            const real v = ((const real *)v_map)[k * nv + i];
+            const real *theta = (const real *)theta_h + k * ld;
+            vreal sum = v_set(0);
+            for (ptrdiff_t j = 0; j < ld; j += LANES)
+                sum += message(1, v_load(W_ + j), v_load(theta + j) - v_load(W_ + j) * v);
+            ((real *)field_v)[k * nv + i] = v_sum(sum);
+        }
+    }
+}

@@ -1,0 +1,220 @@
+/* sum_product.h: one iteration of sum-product BP (Algorithm 1) in a single sweep over the edges.
+ *
+ * Scale every message to 1 at state 0 and call E = exp(W).  With the cavity probabilities
+ *   rho_ij = P(h_j = 1) without v_i's message       s_ij = P(v_i = 1) without h_j's message
+ * both messages are linear in the sender's:  q_ij = 1 + (E-1) rho_ij,  m_ij = 1 + (E-1) s_ij.
+ * Keeping m, and writing (t0, t1) for (1 - tau_h, tau_h) and e for exp(-theta_v),
+ *
+ *   d = m t0 + t1          n = m t0 + E t1            q = n / d                              (Eq. 13)
+ *   theta_v = b1 + sum_j log(n / d)                                                          (Eq. 16)
+ *   m' = (E d + e n) / (d + e n)                      the one division per edge              (Eq. 14)
+ *   theta_h = b2 + sum_i log m'                                                              (Eq. 17)
+ *   P(v=1 | h=1) = E d / (E d + e n),   Gamma = tau_h P(v=1 | h=1)                           (Eq. 18)
+ *
+ * Every term is positive: nothing cancels, whatever the sign of W and however saturated the units, so m has
+ * full relative accuracy in float.  (Keeping s instead, as 1 + (E-1) s, loses exp(|W|) ulp at W < 0.)
+ * Row i's new messages need only row i's old ones, so the sweep is in place and one row after another is
+ * exactly the paper's schedule: all of h -> v, then all of v -> h.
+ *
+ * Logarithms are taken of products of K factors.  d, n and m lie in [exp(-|W|), exp(|W|)].
+ */
+#include "simd.h"
+
+/* How many factors of size at most exp(max_weight) may be multiplied; a multiple of 4, at most `most`. */
+INLINE ptrdiff_t factors(double max_weight, ptrdiff_t most)
+{
+    const double k = PRODUCT_RANGE / (max_weight > 1e-3 ? max_weight : 1e-3);
+    return k >= (double)most ? most : (ptrdiff_t)k & ~(ptrdiff_t)3;
+}
+
+/* e^-theta for ROWS rows, theta = b1 + field, and the new beliefs; returns max |change of tau_v|.
+ * The odds are clamped to [1/ODDS_MAX, ODDS_MAX], where s differs from 0 or 1 by less than an ulp of m. */
+INLINE real visible_odds(int ROWS, real *odds, const real *field, const real *b1, real *tau_v)
+{
+    vreal change = v_set(0);
+    for (ptrdiff_t r = 0; r < ROWS; r += LANES) {
+        const ptrdiff_t live = V_LIVE(r, ROWS);
+        const vreal theta = v_load_part(b1 + r, live, 0) + v_load_part(field + r, live, 0);
+        const vreal e = v_exp(-theta), tau = R(1.0) / (R(1.0) + e);
+        change = v_max(change, v_abs(tau - v_load_part(tau_v + r, live, R(0.5))));
+        v_store_part(tau_v + r, tau, live);
+        v_store_part(odds + r, v_min(v_max(e, v_set(1 / ODDS_MAX)), v_set(ODDS_MAX)), live);
+    }
+    return v_maximum(change);
+}
+
+/* ROWS rows at once: ROWS independent chains hide the latency of the products and of the division.
+ * Flags are compile-time constants.  `col` (ld,) accumulates the product of the new messages. */
+INLINE real sum_rows(int ROWS, int COND, int DAMP, crbm_rows *a, ptrdiff_t first, real *restrict col, int fresh,
+                     real *message_change)
+{
+    const ptrdiff_t ld = a->ld, K = factors(a->max_weight, 64);
+    real *restrict m_ = (real *)a->msg + first * ld;
+    const real *restrict E_ = (const real *)a->weight + first * ld;
+    real *c_ = COND ? (real *)a->cond + first * ld : NULL;
+    const real *restrict t0_ = a->tau_h0, *restrict t1_ = a->tau_h1;
+    vreal log_q[4], prod_n[4], prod_d[4];
+    real odds[4];
+
+    for (int r = 0; r < ROWS; r++)
+        log_q[r] = v_set(0);
+    for (ptrdiff_t j0 = 0; j0 < ld; j0 += K * LANES) {
+        const ptrdiff_t j1 = ld - j0 < K * LANES ? ld : j0 + K * LANES;
+        for (int r = 0; r < ROWS; r++)
+            prod_n[r] = prod_d[r] = v_set(1);
+        for (ptrdiff_t j = j0; j < j1; j += LANES) {
+            const vreal t0 = v_load(t0_ + j), t1 = v_load(t1_ + j);
+            for (int r = 0; r < ROWS; r++) {
+                vreal mt0 = v_load(m_ + r * ld + j) * t0;
+                V_KEEP(mt0);
+                prod_d[r] *= mt0 + t1;
+                prod_n[r] *= mt0 + v_load(E_ + r * ld + j) * t1;
+            }
+        }
+        for (int r = 0; r < ROWS; r++)
+            log_q[r] += v_log(prod_n[r] / prod_d[r]);
+    }
+    real *field = (real *)a->field_v + first;
+    for (int r = 0; r < ROWS; r++)
+        field[r] = v_sum(log_q[r]);
+    const real change = visible_odds(ROWS, odds, field, (const real *)a->b1 + first, (real *)a->tau_v + first);
+
+    vreal far = v_set(0);
+    for (ptrdiff_t j = 0; j < ld; j += LANES) {
+        const vreal t0 = v_load(t0_ + j), t1 = v_load(t1_ + j);
+        vreal product = fresh ? v_set(1) : v_load(col + j);
+        /* n and d again from m: three multiply-adds cost less than storing and loading them */
+        vreal E[4], m[4], m_new[4], cond[4];
+        for (int r = 0; r < ROWS; r++) {
+            E[r] = v_load(E_ + r * ld + j);
+            m[r] = v_load(m_ + r * ld + j);
+        }
+        for (int r = 0; r < ROWS; r++) {
+            vreal mt0 = m[r] * t0;
+            V_KEEP(mt0);
+            const vreal d = mt0 + t1, n = mt0 + E[r] * t1;
+            vreal en = n * odds[r];
+            V_KEEP(en);
+            const vreal Ed = E[r] * d, top = Ed + en;
+            m_new[r] = top / (d + en);
+            if (COND)
+                cond[r] = Ed / top;
+        }
+        for (int r = 0; r < ROWS; r++) {
+            if (DAMP) {
+                const vreal step = m[r] - m_new[r];
+                far = v_max(far, v_abs(step) / v_max(m[r], m_new[r]));
+                m_new[r] += step * (real)a->damping;
+            }
+            product *= m_new[r];
+            v_store(m_ + r * ld + j, m_new[r]);
+            if (COND)
+                v_store(c_ + r * ld + j, cond[r]);      /* after m_new: cond may be msg */
+        }
+        v_store(col + j, product);
+    }
+    if (DAMP) {
+        const real f = v_maximum(far);
+        *message_change = f > *message_change ? f : *message_change;
+    }
+    return change;
+}
+
+/* part += log col, K rows at a time; part := on the first. */
+INLINE void add_log(real *restrict part, const real *restrict col, ptrdiff_t ld, int first)
+{
+    for (ptrdiff_t j = 0; j < ld; j += LANES) {
+        const vreal l = v_log(v_load(col + j));
+        v_store(part + j, first ? l : v_load(part + j) + l);
+    }
+}
+
+INLINE void sum_group_as(int COND, int DAMP, crbm_rows *a)
+{
+    const ptrdiff_t ld = a->ld, K = factors(a->max_weight, CRBM_GROUP);
+    real *part = a->part, *col = a->scratch;
+    real change = 0, far = 0;
+    for (ptrdiff_t i = 0; i < a->rows;) {
+        const int fresh = i % K == 0;
+        const ptrdiff_t step = a->rows - i >= 4 ? 4 : 1;
+        const real c = step == 4 ? sum_rows(4, COND, DAMP, a, i, col, fresh, &far)
+                                 : sum_rows(1, COND, DAMP, a, i, col, fresh, &far);
+        change = c > change ? c : change;
+        i += step;
+        if (i % K == 0 || i == a->rows)
+            add_log(part, col, ld, i <= K);
+    }
+    a->belief_change = change;
+    a->message_change = far;
+}
+
+/* One iteration on a group of rows; see crbm_rows. */
+static void sum_group(crbm_rows *a)
+{
+    if (a->damping > 0 || a->track)
+        a->cond ? sum_group_as(1, 1, a) : sum_group_as(0, 1, a);
+    else
+        a->cond ? sum_group_as(1, 0, a) : sum_group_as(0, 0, a);
+}
+
+/* part := sum over the rows of log m. */
+static void sum_messages(crbm_rows *a)
+{
+    const ptrdiff_t ld = a->ld, K = factors(a->max_weight, CRBM_GROUP);
+    const real *m_ = a->msg;
+    real *part = a->part, *col = a->scratch;
+    for (ptrdiff_t i = 0; i < a->rows; i++) {
+        for (ptrdiff_t j = 0; j < ld; j += LANES)
+            v_store(col + j, i % K == 0 ? v_load(m_ + i * ld + j) : v_load(col + j) * v_load(m_ + i * ld + j));
+        if ((i + 1) % K == 0 || i + 1 == a->rows)
+            add_log(part, col, ld, i < K);
+    }
+}
+
+/* One row of Gamma, `GIVEN` giving the vector at column j: gamma_j := or += GIVEN. */
+#define GAMMA_ROW(gamma, nh, add, j, GIVEN)                                                                 \
+    for (ptrdiff_t j = 0; j < (nh); j += LANES) {                                                           \
+        const ptrdiff_t live = V_LIVE(j, nh);                                                               \
+        vreal g_ = (GIVEN);                                                                                 \
+        if (add)                                                                                            \
+            g_ += v_load_part((gamma) + j, live, 0);                                                        \
+        v_store_part((gamma) + j, g_, live);                                                                \
+    }
+
+/* Gamma = P(v=1 | h=1) tau_h (Eq. 18). */
+static void gamma_cond(void *gamma, const crbm_rows *a, int add)
+{
+    const real *cond = a->cond, *t1 = a->tau_h1;
+    for (ptrdiff_t i = 0; i < a->rows; i++, cond += a->ld)
+        GAMMA_ROW((real *)gamma + i * a->nh, a->nh, add, j, v_load(cond + j) * v_load(t1 + j))
+}
+
+/* Gamma = tau_v P(h=1 | v=1) = tau_v E t1 / (m t0 + E t1). */
+static void sum_gamma(void *gamma, const crbm_rows *a, int add)
+{
+    const real *m_ = a->msg, *E_ = a->weight, *t0 = a->tau_h0, *t1 = a->tau_h1, *tau_v = a->tau_v;
+    for (ptrdiff_t i = 0; i < a->rows; i++, m_ += a->ld, E_ += a->ld)
+        GAMMA_ROW((real *)gamma + i * a->nh, a->nh, add, j,
+                  tau_v[i] * v_load(E_ + j) * v_load(t1 + j)
+                  / (v_load(m_ + j) * v_load(t0 + j) + v_load(E_ + j) * v_load(t1 + j)))
+}
+
+/* sum_ij log(m / d): an edge's partition function is (1 - rho) + rho m = m / d, since rho = t1 / d. */
+static double sum_edges(const crbm_rows *a)
+{
+    const ptrdiff_t ld = a->ld, K = factors(a->max_weight, 64) / 2;     /* m/d has twice the range */
+    const real *t0 = a->tau_h0, *t1 = a->tau_h1, *m_ = a->msg;
+    double total = 0;
+    for (ptrdiff_t i = 0; i < a->rows; i++, m_ += ld)
+        for (ptrdiff_t j0 = 0; j0 < ld; j0 += K * LANES) {
+            const ptrdiff_t j1 = ld - j0 < K * LANES ? ld : j0 + K * LANES;
+            vreal prod_m = v_set(1), prod_d = v_set(1);
+            for (ptrdiff_t j = j0; j < j1; j += LANES) {
+                const vreal m = v_load(m_ + j);
+                prod_m *= m;
+                prod_d *= m * v_load(t0 + j) + v_load(t1 + j);
+            }
+            total += (double)v_sum(v_log(prod_m / prod_d));
+        }
+    return total;
+}

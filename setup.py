@@ -1,0 +1,141 @@
+"""Build of the compiled modules; the metadata is in pyproject.toml.
+
+csrc/kernels.c is compiled once per instruction set and real type (ISAS below) with that set's flags; the
+objects are linked into crbm_fast._ckernels, which chooses one at import.  Nothing here looks at the CPU of
+the machine that builds.
+
+Environment: CRBM_FAST_DEBUG=1 turns Cython's bounds checks on; CRBM_FAST_NO_OPENMP=1 builds without threads;
+CRBM_FAST_SANITIZE=address,undefined passes -fsanitize= to compiler and linker.
+"""
+
+import os
+import platform
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import scipy.linalg
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+# name: (vector width in bytes, flags)
+X86 = {
+    "avx512": (64, ["-march=x86-64-v4", "-mprefer-vector-width=512"]),
+    "avx2": (32, ["-march=x86-64-v3"]),
+    "baseline": (16, []),
+}
+ARM = {"neon": (16, [])}
+OTHER = {"baseline": (16, [])}
+
+# No fast-math: a unit whose logit passes +-88 makes infinities on the way.  Contraction gives multiply-adds.
+C_FLAGS = ["-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
+CYTHON_FLAGS = ["-O2"]
+WARNINGS = ["-Wall", "-Wextra"]
+
+HEADERS = [str(p) for p in sorted(Path("csrc").glob("*.h"))]
+DEBUG = os.environ.get("CRBM_FAST_DEBUG") == "1"
+SANITIZE = [f"-fsanitize={s}" for s in [os.environ.get("CRBM_FAST_SANITIZE")] if s]
+
+
+def target_machine():
+    """The machine compiled for: macOS may cross-compile, and says so in ARCHFLAGS."""
+    archflags = os.environ.get("ARCHFLAGS", "")
+    for name in ("arm64", "x86_64"):
+        if f"-arch {name}" in archflags:
+            return name
+    return platform.machine()
+
+
+def isas():
+    machine = target_machine().lower()
+    if machine in ("x86_64", "amd64"):
+        return X86
+    return ARM if machine in ("arm64", "aarch64") else OTHER
+
+
+def write_blas_int():
+    """_blas_int.pxi: scipy's own integer for BLAS where it declares one."""
+    pxd = Path(scipy.linalg.__file__).with_name("cython_blas.pxd").read_text(encoding="utf-8")
+    if "blas_int" in pxd:
+        text = "from scipy.linalg.cython_blas cimport blas_int\n"
+    else:
+        text = "ctypedef int blas_int\n"
+    path = Path("crbm_fast/_blas_int.pxi")
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
+
+
+class BuildExt(build_ext):
+    def build_extensions(self):
+        openmp = self.openmp_flags()
+        for ext in self.extensions:
+            ext.extra_compile_args = CYTHON_FLAGS + openmp + SANITIZE
+            ext.extra_link_args = openmp + SANITIZE
+            if ext.name == "crbm_fast._ckernels":
+                ext.extra_objects = self.kernel_objects()
+        super().build_extensions()
+
+    def openmp_flags(self):
+        """The flag that makes a parallel region run, or none with a note: threads are then off."""
+        if os.environ.get("CRBM_FAST_NO_OPENMP") == "1":
+            return []
+        source = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n"
+        with tempfile.TemporaryDirectory() as d:
+            c = Path(d, "probe.c")
+            c.write_text(source, encoding="utf-8")
+            try:
+                objects = self.compiler.compile([str(c)], output_dir=d, extra_postargs=["-fopenmp"])
+                self.compiler.link_executable(objects, str(Path(d, "probe")), extra_postargs=["-fopenmp"])
+            except Exception as error:  # the compiler classes raise many kinds
+                print(f"crbm_fast: no OpenMP ({error}); building without threads", file=sys.stderr)
+                return []
+        return ["-fopenmp"]
+
+    def kernel_objects(self):
+        objects = []
+        have = [(f"CRBM_HAVE_{isa}", None) for isa in isas()]
+        for isa, (width, flags) in isas().items():
+            for bits in (32, 64):
+                objects += self.compiler.compile(
+                    ["csrc/kernels.c"],
+                    output_dir=str(Path(self.build_temp, f"{isa}_{bits}")),
+                    macros=[("CRBM_ISA", isa), ("CRBM_REAL", str(bits)), ("VBYTES", str(width))],
+                    include_dirs=["csrc"],
+                    extra_postargs=C_FLAGS + WARNINGS + flags + SANITIZE,
+                    depends=HEADERS,
+                )
+        objects += self.compiler.compile(
+            ["csrc/dispatch.c"], output_dir=self.build_temp, macros=have, include_dirs=["csrc"],
+            extra_postargs=C_FLAGS + WARNINGS + SANITIZE, depends=HEADERS,
+        )
+        return objects
+
+
+def extension(name):
+    return Extension(
+        f"crbm_fast.{name}",
+        [f"crbm_fast/{name}.pyx"],
+        include_dirs=["csrc", np.get_include()],
+        define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
+        # Without these an edited kernel would be recompiled but not relinked, and the old one run.
+        depends=[*HEADERS, "csrc/kernels.c", "csrc/dispatch.c", "setup.py"],
+    )
+
+
+write_blas_int()
+setup(
+    cmdclass={"build_ext": BuildExt},
+    ext_modules=cythonize(
+        [extension(name) for name in ("_ckernels", "_blas", "_engine")],
+        compiler_directives={
+            "language_level": 3,
+            "boundscheck": DEBUG,
+            "wraparound": DEBUG,
+            "initializedcheck": DEBUG,
+            "cdivision": not DEBUG,
+            "freethreading_compatible": False,
+        },
+    ),
+)
