@@ -208,8 +208,11 @@ cdef inline Py_ssize_t n_groups(const Job *job) noexcept nogil:
     return (job.nv + CRBM_GROUP - 1) // CRBM_GROUP
 
 
-cdef double work_groups(Job *job, Slot *s, Py_ssize_t n, int worker, Task task, long *next) noexcept nogil:
-    """Take groups of rows of instance n until none is left; returns the largest change seen."""
+cdef double work_groups(Job *job, Slot *s, Py_ssize_t n, int worker, int team, Task task) noexcept nogil:
+    """Do worker's share of the groups of instance n; returns the largest change seen.
+
+    The shares are contiguous and always the same, so that a thread finds its rows in its own cache again.
+    """
     cdef:
         const crbm_kernels *k = job.k
         bint log_form = job.form == CRBM_PLAIN
@@ -223,10 +226,7 @@ cdef double work_groups(Job *job, Slot *s, Py_ssize_t n, int worker, Task task, 
     r.max_weight, r.damping = job.max_weight, job.damping
     r.scratch = s.scratch + worker * ld * item
     r.track = s.track
-    while True:
-        g = crbm_take(next)
-        if g >= groups:
-            return change
+    for g in range(worker * groups // team, (worker + 1) * groups // team):
         first = g * CRBM_GROUP
         r.rows = min(<Py_ssize_t> CRBM_GROUP, job.nv - first)
         r.msg = s.msg + first * ld * item
@@ -263,18 +263,18 @@ cdef double work_groups(Job *job, Slot *s, Py_ssize_t n, int worker, Task task, 
                 k.log_gamma(gamma, &r, job.gamma_mode == GAMMA_SUM)
             else:
                 k.sum_gamma(gamma, &r, job.gamma_mode == GAMMA_SUM)
+    return change
 
 
 cdef double all_groups(Job *job, Slot *s, Py_ssize_t n, int team, Task task) noexcept nogil:
     """Do `task` for every group of instance n, by `team` threads."""
     cdef:
-        long next = 0
         int w
         double change = 0
     if team == 1:
-        return work_groups(job, s, n, 0, task, &next)
+        return work_groups(job, s, n, 0, 1, task)
     for w in prange(team, num_threads=team, schedule="static", chunksize=1):
-        s.change[w] = work_groups(job, s, n, w, task, &next)
+        s.change[w] = work_groups(job, s, n, w, team, task)
     for w in range(team):
         change = fmax(change, s.change[w])
     return change

@@ -10,6 +10,36 @@
  */
 #include "simd.h"
 
+/* field_v of visible unit i in COUNT instances: they share the row E_, and their chains hide the latency. */
+INLINE void mixed_row(int COUNT, real *field_v, const real *restrict E_, real row_sum, const real *v_map,
+                      const real *tau_h0, const real *tau_h1, ptrdiff_t nv, ptrdiff_t ld, ptrdiff_t K)
+{
+    const real *other[4], *same[4];
+    vreal log_q[4], product[4];
+    for (int k = 0; k < COUNT; k++) {
+        const int on = v_map[k * nv] > 0;
+        other[k] = (on ? tau_h1 : tau_h0) + k * ld;
+        same[k] = (on ? tau_h0 : tau_h1) + k * ld;
+        log_q[k] = v_set(0);
+    }
+    for (ptrdiff_t j0 = 0; j0 < ld; j0 += K * LANES) {
+        const ptrdiff_t j1 = ld - j0 < K * LANES ? ld : j0 + K * LANES;
+        for (int k = 0; k < COUNT; k++)
+            product[k] = v_set(1);
+        for (ptrdiff_t j = j0; j < j1; j += LANES) {
+            const vreal E = v_load(E_ + j);
+            for (int k = 0; k < COUNT; k++)
+                product[k] *= v_load(other[k] + j) + E * v_load(same[k] + j);
+        }
+        for (int k = 0; k < COUNT; k++)
+            log_q[k] += v_log(product[k]);
+    }
+    for (int k = 0; k < COUNT; k++) {
+        const real s = v_sum(log_q[k]);
+        field_v[k * nv] = v_map[k * nv] > 0 ? row_sum - s : s;
+    }
+}
+
 /* field_v (n, nv) for n instances.
  *   weight (nv, ld) exp(W)   row_sum (nv,) sum_j W   v_map (n, nv) 0 or 1   tau_h0, tau_h1 (n, ld)
  * Instances are the inner loop: a row of E is read once for all of them. */
@@ -19,26 +49,19 @@ static void mixed_field(void *field_v, const void *weight, const void *row_sum, 
 {
     const ptrdiff_t K = factors(max_weight, 64);
     for (ptrdiff_t i = 0; i < nv; i++) {
-        const real *restrict E_ = (const real *)weight + i * ld;
-        for (ptrdiff_t k = 0; k < n; k++) {
-            const int on = ((const real *)v_map)[k * nv + i] > 0;
-            const real *restrict other = (const real *)(on ? tau_h1 : tau_h0) + k * ld;
-            const real *restrict same = (const real *)(on ? tau_h0 : tau_h1) + k * ld;
-            vreal sum = v_set(0);
-            for (ptrdiff_t j0 = 0; j0 < ld; j0 += K * LANES) {
-                const ptrdiff_t j1 = ld - j0 < K * LANES ? ld : j0 + K * LANES;
-                vreal even = v_set(1), odd = v_set(1);      /* two chains hide the latency */
-                ptrdiff_t j = j0;
-                for (; j + LANES < j1; j += 2 * LANES) {
-                    even *= v_load(other + j) + v_load(E_ + j) * v_load(same + j);
-                    odd *= v_load(other + j + LANES) + v_load(E_ + j + LANES) * v_load(same + j + LANES);
-                }
-                if (j < j1)
-                    even *= v_load(other + j) + v_load(E_ + j) * v_load(same + j);
-                sum += v_log(even * odd);
+        const real *E_ = (const real *)weight + i * ld;
+        const real sum = ((const real *)row_sum)[i];
+        for (ptrdiff_t k = 0; k < n;) {
+            real *f = (real *)field_v + k * nv + i;
+            const real *v = (const real *)v_map + k * nv + i;
+            const real *t0 = (const real *)tau_h0 + k * ld, *t1 = (const real *)tau_h1 + k * ld;
+            if (n - k >= 4) {
+                mixed_row(4, f, E_, sum, v, t0, t1, nv, ld, K);
+                k += 4;
+            } else {
+                mixed_row(1, f, E_, sum, v, t0, t1, nv, ld, K);
+                k += 1;
             }
-            const real s = v_sum(sum);
-            ((real *)field_v)[k * nv + i] = on ? ((const real *)row_sum)[i] - s : s;
         }
     }
 }
