@@ -56,14 +56,17 @@ def as_numeric(name: str, value: ArrayLike) -> NDArray[Any]:
 def as_float(name: str, value: ArrayLike, dtype: np.dtype[Any]) -> NDArray[Any]:
     """`value` as a C-contiguous array of `dtype`: itself where it is one already; finite."""
     array = as_numeric(name, value)
-    if array.dtype == dtype and array.ndim > 1 and array.size > 4096 and not array.flags.c_contiguous:
-        warnings.warn(
-            f"{name} is not C-contiguous and is copied at each call; pass np.ascontiguousarray({name})",
-            EfficiencyWarning,
-            stacklevel=4,
-        )
-    with np.errstate(over="ignore"):
-        array = np.ascontiguousarray(array, dtype)
+    if array.dtype != dtype:
+        with np.errstate(over="ignore"):        # said below, with the place
+            array = array.astype(dtype, order="C")
+    elif not array.flags.c_contiguous:
+        if array.size > 4096:
+            warnings.warn(
+                f"{name} is not C-contiguous and is copied at each call; pass np.ascontiguousarray({name})",
+                EfficiencyWarning,
+                stacklevel=4,
+            )
+        array = np.ascontiguousarray(array)
     check_finite(name, array, value)
     return array
 
@@ -106,7 +109,10 @@ def check_biases(
     if len(counts) > 1:
         raise ValueError(f"b_v has {v.shape[0]} instances and b_h has {h.shape[0]}; expected the same number")
     N = counts.pop() if counts else 1
-    v, h = (a if a.ndim == 2 else np.ascontiguousarray(np.broadcast_to(a, (N, a.size))) for a in arrays)
+    if v.ndim == 1:
+        v = v[np.newaxis] if N == 1 else np.tile(v, (N, 1))
+    if h.ndim == 1:
+        h = h[np.newaxis] if N == 1 else np.tile(h, (N, 1))
     return v, h, single
 
 
@@ -136,13 +142,14 @@ def check_evidence(
 
 
 def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
-    if not any(value is c or (isinstance(value, str) and value == c) for c in choices):
-        raise ValueError(f"{name}={value!r} is not one of: " + ", ".join(map(repr, choices)))
-    return value
+    for choice in choices:
+        if value is choice or (isinstance(value, str) and value == choice):
+            return value
+    raise ValueError(f"{name}={value!r} is not one of: " + ", ".join(map(repr, choices)))
 
 
 def check_flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool | np.bool_):
+    if value is not True and value is not False and not isinstance(value, np.bool_):
         raise TypeError(f"{name}={value!r} must be True or False")
     return bool(value)
 
@@ -161,7 +168,7 @@ def check_int(name: str, value: Any, low: int, high: int = 2**31 - 1) -> int:
 
 def check_real(name: str, value: Any, low: float, below: float) -> float:
     """A real number with low <= value < below."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real | np.floating | np.integer):
+    if type(value) is not float and (isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real)):
         raise TypeError(f"{name}={value!r} must be a real number")
     number = float(value)
     if not low <= number < below:

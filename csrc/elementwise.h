@@ -101,7 +101,8 @@ static void row_sums(void *out, const void *W, ptrdiff_t rows, ptrdiff_t nh)
     }
 }
 
-/* tau := (1 - damping) logistic(sign theta) + damping tau; returns max |change of tau|. */
+/* tau := (1 - damping) logistic(sign theta) + damping tau; returns max |change of tau|.
+ * Without damping tau may hold anything before, NaN included. */
 static double logistic_step(void *tau, const void *theta, double sign, double damping, ptrdiff_t n)
 {
     vreal change = v_set(0);
@@ -109,7 +110,8 @@ static double logistic_step(void *tau, const void *theta, double sign, double da
         const ptrdiff_t live = V_LIVE(i, n);
         const vreal old = v_load_part((real *)tau + i, live, R(0.5));
         vreal t = v_logistic(v_load_part((const real *)theta + i, live, 0) * (real)sign);
-        t += (old - t) * (real)damping;
+        if (damping > 0)
+            t += (old - t) * (real)damping;
         change = v_max(change, v_abs(t - old));
         v_store_part((real *)tau + i, t, live);
     }
