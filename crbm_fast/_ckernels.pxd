@@ -56,7 +56,8 @@ cdef extern from "crbm.h" nogil:
         void (*add)(void *, const void *, const void *, Py_ssize_t) noexcept nogil
         void (*multiply)(void *, const void *, const void *, Py_ssize_t) noexcept nogil
         double (*max_abs)(const void *, Py_ssize_t) noexcept nogil
-        Py_ssize_t (*first_nonfinite)(const void *, Py_ssize_t) noexcept nogil
+        Py_ssize_t (*first_beyond)(const void *, double, Py_ssize_t) noexcept nogil
+        void (*squares)(void *, const void *, Py_ssize_t) noexcept nogil
         void (*row_sums)(void *, const void *, Py_ssize_t, Py_ssize_t) noexcept nogil
         double (*logistic_step)(void *, const void *, double, double, Py_ssize_t) noexcept nogil
         void (*variance)(void *, const void *, Py_ssize_t) noexcept nogil

@@ -48,14 +48,14 @@ cdef const crbm_kernels *table(int itemsize) except NULL:
     return k
 
 
-def first_nonfinite(a):
-    """Flat index of the first NaN or infinity of a C-contiguous float32 or float64 array; -1 if none."""
+def first_beyond(a, double limit):
+    """Flat index of the first element that is NaN or beyond +-limit, of a C-contiguous float array; -1 if none."""
     cdef cnp.ndarray x = a
     cdef const crbm_kernels *k = table(x.itemsize)
     cdef const void *data = cnp.PyArray_DATA(x)
     cdef Py_ssize_t n = x.size, at
     with nogil:
-        at = k.first_nonfinite(data, n)
+        at = k.first_beyond(data, limit, n)
     return at
 
 

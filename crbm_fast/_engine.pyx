@@ -42,6 +42,7 @@ cdef extern from "sync.h" nogil:
     void crbm_pass_turn(long *turn)
     void crbm_raise_flag(int *flag)
     int crbm_flag(int *flag)
+    double crbm_now()
 
 cdef extern from "memory.h" nogil:
     void *crbm_alloc(size_t bytes)
@@ -90,8 +91,8 @@ cdef enum GammaMode:
     GAMMA_EACH
     GAMMA_SUM
 
-# Edges between two looks for Ctrl-C: about 10 ms of sum-product, 0.2 s of the slowest kernel.
-cdef double POLL_EDGES = 3e7
+# Seconds between two looks for Ctrl-C.
+cdef double POLL_SECONDS = 0.05
 
 # From this many edges on, even a batch is worked off one RBM after the other, its rows shared by the threads:
 # the working set stays that of one RBM, and worker 0 sees every iteration (and so Ctrl-C).
@@ -161,16 +162,16 @@ cdef struct Job:
     long next
     long turn
     int cancel
-    double work
+    double next_poll
     PyObject *owner
 
 
-cdef void poll(Job *job, double edges) noexcept nogil:
+cdef void poll(Job *job) noexcept nogil:
     """Look for signals now and then; only worker 0, the calling thread, may call this."""
-    job.work += edges
-    if job.work < POLL_EDGES:
+    cdef double now = crbm_now()
+    if now < job.next_poll:
         return
-    job.work = 0
+    job.next_poll = now + POLL_SECONDS
     with gil:
         try:
             PyErr_CheckSignals()
@@ -314,7 +315,7 @@ cdef void solve(Job *job, Slot *s, Py_ssize_t n, int team, bint caller) noexcept
         change = fmax(change, k.close_h(s.theta_h, s.tau_h0, s.tau_h1, b2, s.part, groups, nh, ld)
                       / (1 - job.damping))
         if caller:
-            poll(job, <double> nv * nh)
+            poll(job)
         if crbm_flag(&job.cancel) or (job.tol > 0 and change <= job.tol):
             break
     job.n_iter[n] = t
@@ -533,7 +534,7 @@ cdef void solve_chunk(Job *job, Chunk *c, Py_ssize_t first, Py_ssize_t m, bint c
                 k.logistic_step(c.tau_h0 + h, c.theta_h + h, -1, job.damping, nh)
             c.change[s] = fmax(c.change[s], change) / (1 - job.damping)
         if caller:
-            poll(job, 2. * m * nv * nh)
+            poll(job)
         if crbm_flag(&job.cancel):
             return
         if t == job.max_iter:
@@ -596,7 +597,7 @@ cdef void sample_chunk(Job *job, Draws *d, Chunk *c, Py_ssize_t first, Py_ssize_
             k.bernoulli(c.sent + s * nv * item, c.theta_v + s * nv * item, d.seed, d.instance + first + s,
                         <uint32_t> (draw + 1), nv)
         if caller:
-            poll(job, 2. * m * nv * nh)
+            poll(job)
         if crbm_flag(&job.cancel):
             return
     memcpy(d.v + first * nv * item, c.sent, m * nv * item)
@@ -690,6 +691,7 @@ cdef class Core:
         job.b1, job.b2 = data(b1), data(b2)
         job.max_weight = self.max_weight
         job.owner = <PyObject *> self
+        job.next_poll = crbm_now() + POLL_SECONDS
         self.interrupt = None
         return 0
 
@@ -718,7 +720,7 @@ cdef class Core:
         if job.method == TAP:
             if not self.has_squares:
                 p = self.squares.reserve(lines(self.nv * self.nh * self.item))
-                self.k.multiply(p, job.W, job.W, self.nv * self.nh)
+                self.k.squares(p, job.W, self.nv * self.nh)
                 self.has_squares = True
             job.squares = self.squares.start
         return 0

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crbm_fast._ckernels import first_nonfinite
+from crbm_fast._ckernels import first_beyond
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
+
+# The largest weight or bias: sums over 10^8 of them are still finite, so no NaN can arise.
+LIMITS = {np.dtype(np.float32): 1e30, np.dtype(np.float64): 1e300}
 
 
 class EfficiencyWarning(UserWarning):
@@ -42,14 +45,14 @@ def as_numeric(name: str, value: ArrayLike) -> NDArray[Any]:
     """`value` as an array of real numbers, its dtype as it came."""
     if hasattr(value, "toarray"):
         raise TypeError(f"{name} is a sparse matrix; pass {name}.toarray()")
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} is a masked array; pass {name}.filled(...)")
     try:
         array = np.asarray(value)
     except ValueError as error:
         raise ValueError(f"{name} is not an array: {error}") from error
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} has dtype {array.dtype}; expected real numbers")
-    if isinstance(array, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array; fill it first, or clamp units with evidence=")
     return array
 
 
@@ -71,14 +74,15 @@ def as_float(name: str, value: ArrayLike, dtype: np.dtype[Any]) -> NDArray[Any]:
     return array
 
 
-def check_finite(name: str, array: NDArray[Any], given: ArrayLike = None) -> None:
-    at = first_nonfinite(array)
+def check_finite(name: str, array: NDArray[Any], given: ArrayLike) -> None:
+    limit = LIMITS[array.dtype]
+    at = first_beyond(array, limit)
     if at >= 0:
         where = np.unravel_index(at, array.shape)
         index = ", ".join(str(int(i)) for i in where)
-        original = np.asarray(array if given is None else given)[where]
-        note = f", which is not finite in {array.dtype}" if np.isfinite(original) else ""
-        raise ValueError(f"{name}[{index}] = {original}{note}; weights and biases must be finite")
+        value = np.asarray(given)[where]
+        expected = f"at most {limit:g} in {array.dtype}" if np.isfinite(value) else "finite"
+        raise ValueError(f"{name}[{index}] = {value}; expected {expected}")
 
 
 def check_weights(W: ArrayLike, dtype: DTypeLike) -> NDArray[Any]:

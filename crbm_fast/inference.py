@@ -393,7 +393,7 @@ def _exact(
             if gamma_sum:
                 gamma += full
             else:
-                gamma.reshape(-1, nv, nh)[n] = full
+                gamma.reshape(len(b_v), nv, nh)[n] = full
 
 
 def infer(

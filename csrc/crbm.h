@@ -114,7 +114,8 @@ typedef struct crbm_kernels {
     void (*add)(void *out, const void *x, const void *y, ptrdiff_t n);
     void (*multiply)(void *out, const void *x, const void *y, ptrdiff_t n);
     double (*max_abs)(const void *x, ptrdiff_t n);
-    ptrdiff_t (*first_nonfinite)(const void *x, ptrdiff_t n);
+    ptrdiff_t (*first_beyond)(const void *x, double limit, ptrdiff_t n);
+    void (*squares)(void *out, const void *x, ptrdiff_t n);
     void (*row_sums)(void *out, const void *W, ptrdiff_t rows, ptrdiff_t nh);
     double (*logistic_step)(void *tau, const void *theta, double sign, double damping, ptrdiff_t n);
     void (*variance)(void *out, const void *tau, ptrdiff_t n);

@@ -73,21 +73,31 @@ static double max_abs(const void *x, ptrdiff_t n)
     return (double)v_maximum(m);
 }
 
-/* Index of the first NaN or infinity, -1 if there is none. */
-static ptrdiff_t first_nonfinite(const void *x, ptrdiff_t n)
+/* Index of the first x_i with |x_i| > limit or NaN, -1 if there is none. */
+static ptrdiff_t first_beyond(const void *x, double limit, ptrdiff_t n)
 {
-    const real *in = x;
+    const real *in = x, most = (real)limit;
     for (ptrdiff_t i = 0; i < n; i += 1024) {
         const ptrdiff_t end = n - i < 1024 ? n : i + 1024;
-        real bad = 0;                        /* x - x is 0 for a finite x and NaN for the others */
+        int bad = 0;
         for (ptrdiff_t j = i; j < end; j++)
-            bad = in[j] - in[j] == 0 ? bad : 1;
-        if (bad != 0)
+            bad |= !(in[j] <= most && in[j] >= -most);
+        if (bad)
             for (ptrdiff_t j = i; j < end; j++)
-                if (!(in[j] - in[j] == 0))
+                if (!(in[j] <= most && in[j] >= -most))
                     return j;
     }
     return -1;
+}
+
+/* out := x^2, capped where TAP's sums over it, an expansion for small weights, would overflow. */
+static void squares(void *out, const void *x, ptrdiff_t n)
+{
+    const real cap = CRBM_REAL == 32 ? R(1e24) : (real)1e200;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const real s = ((const real *)x)[i] * ((const real *)x)[i];
+        ((real *)out)[i] = s < cap ? s : cap;
+    }
 }
 
 /* out (rows,) := row sums of W (rows, nh), accumulated in double. */

@@ -36,13 +36,14 @@ def test_functions_at_the_ends(isa, dtype):
     np.testing.assert_array_equal(_ckernels.evaluate("logistic", np.zeros(3, dtype)), 0.5)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_first_nonfinite_finds_the_first(bad, isa, dtype, rng):
-    x = rng.normal(size=5000).astype(dtype)
-    assert _ckernels.first_nonfinite(x) == -1
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 10.5, -10.5])
+def test_first_beyond_finds_the_first(bad, isa, dtype, rng):
+    x = rng.uniform(-10, 10, 5000).astype(dtype)
+    x[5] = 10
+    assert _ckernels.first_beyond(x, 10) == -1
     for at in (4999, 1024, 1023, 17, 0):
         x[at] = bad
-        assert _ckernels.first_nonfinite(x) == at
+        assert _ckernels.first_beyond(x, 10) == at
 
 
 # --- random numbers -------------------------------------------------------------------------------------------

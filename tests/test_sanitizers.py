@@ -1,0 +1,53 @@
+"""The C kernels under the address and undefined-behaviour sanitizers: tests/c/check_kernels.c."""
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+X86 = {"avx512": (64, ["-march=x86-64-v4"]), "avx2": (32, ["-march=x86-64-v3"]), "baseline": (16, [])}
+ISAS = X86 if platform.machine() in ("x86_64", "AMD64") else {"neon": (16, [])}
+FLAGS = ["-std=gnu11", "-O1", "-g", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast",
+         "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{ROOT / 'csrc'}"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory):
+    cc = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    assert cc, "a C compiler built the package, so one must be here"
+    out = tmp_path_factory.mktemp("sanitize")
+    jobs = []
+    for isa, (width, flags) in ISAS.items():
+        for bits in (32, 64):
+            obj = out / f"{isa}_{bits}.o"
+            define = [f"-DCRBM_ISA={isa}", f"-DCRBM_REAL={bits}", f"-DVBYTES={width}"]
+            jobs.append([cc, *FLAGS, *flags, *define, "-c", ROOT / "csrc/kernels.c", "-o", obj])
+    have = [f"-DCRBM_HAVE_{isa}" for isa in ISAS]
+    jobs.append([cc, *FLAGS, *have, "-c", ROOT / "csrc/dispatch.c", "-o", out / "dispatch.o"])
+    jobs.append([cc, *FLAGS, "-c", ROOT / "tests/c/check_kernels.c", "-o", out / "check.o"])
+    for job in jobs:
+        subprocess.run(job, check=True)
+    subprocess.run([cc, *FLAGS, *sorted(out.glob("*.o")), "-lm", "-o", out / "check"], check=True)
+    return out / "check"
+
+
+def test_kernels_under_sanitizers(program):
+    run = subprocess.run([program], capture_output=True, text=True, timeout=600, check=False)
+    assert run.returncode == 0, run.stdout[-2000:] + run.stderr[-4000:]
+    count = re.search(r"(\d+) passed, 0 failed", run.stdout)
+    assert count
+    assert int(count[1]) > 1000
+
+
+def test_every_kernel_is_checked():
+    """A kernel added to the table must be called in check_kernels.c."""
+    header = (ROOT / "csrc/crbm.h").read_text()
+    names = re.findall(r"\(\*(\w+)\)\(", header)
+    assert len(names) > 30
+    text = (ROOT / "tests/c/check_kernels.c").read_text()
+    assert [name for name in names if f"k->{name}(" not in text] == []
