@@ -58,10 +58,7 @@ def isas():
 def write_blas_int():
     """_blas_int.pxi: scipy's own integer for BLAS where it declares one."""
     pxd = Path(scipy.linalg.__file__).with_name("cython_blas.pxd").read_text(encoding="utf-8")
-    if "blas_int" in pxd:
-        text = "from scipy.linalg.cython_blas cimport blas_int\n"
-    else:
-        text = "ctypedef int blas_int\n"
+    text = "from scipy.linalg.cython_blas cimport blas_int\n" if "blas_int" in pxd else "ctypedef int blas_int\n"
     path = Path("crbm_fast/_blas_int.pxi")
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         path.write_text(text, encoding="utf-8")

@@ -194,7 +194,7 @@ cdef struct Slot:
     char *scratch       # (team, ld)
     double *edges       # (groups,)
     double *change      # (team,)
-    bint track          # this sweep reports the change of the messages
+    bint track          # this sweep is the first from given messages
     bint last           # this sweep leaves P(v=1 | h=1) in cond
 
 cdef enum Task:
@@ -246,7 +246,12 @@ cdef double work_groups(Job *job, Slot *s, Py_ssize_t n, int worker, int team, T
                 k.log_group(&r)
             else:
                 k.sum_group(&r)
-            change = fmax(change, r.message_change if s.track else r.belief_change)
+            # The first iteration from given messages has no earlier tau_v to compare with, and damped messages may
+            # move on while the beliefs are saturated: there the messages themselves must not move.
+            if not s.track:
+                change = fmax(change, r.belief_change / (1 - job.damping))
+            if s.track or job.damping > 0:
+                change = fmax(change, r.message_change)
         elif task == RESUME:
             if log_form:
                 k.log_messages(&r)
@@ -305,13 +310,9 @@ cdef void solve(Job *job, Slot *s, Py_ssize_t n, int team, bint caller) noexcept
     k.close_h(s.theta_h, s.tau_h0, s.tau_h1, b2, s.part, groups if warm else 0, nh, ld)
 
     for t in range(1, job.max_iter + 1):
-        # The first iteration from given messages has no earlier tau_v to compare with: there the messages
-        # themselves must not move.
         s.track = warm and t == 1
         s.last = t == job.max_iter and job.gamma_mode != GAMMA_NONE and job.method == SUM_PRODUCT
         change = all_groups(job, s, n, team, SWEEP)
-        if not s.track:
-            change /= 1 - job.damping
         change = fmax(change, k.close_h(s.theta_h, s.tau_h0, s.tau_h1, b2, s.part, groups, nh, ld)
                       / (1 - job.damping))
         if caller:
@@ -324,7 +325,7 @@ cdef void solve(Job *job, Slot *s, Py_ssize_t n, int team, bint caller) noexcept
     memcpy(job.tau_h + n * nh * item, s.tau_h1, nh * item)
     if job.method == SUM_PRODUCT:
         if job.log_z != NULL:
-            # Bethe: sum_i log Z_i + sum_j log Z_j - sum_ij log Z_ij
+            # Bethe: sum_i log Z_i + sum_j log Z_j - sum_ij log Z_ij, all from the newest messages
             all_groups(job, s, n, team, EDGES)
             log_z = k.node_sum(b1, s.field_v, nv) + k.softplus_sum(s.theta_h, nh)
             for g in range(groups):
@@ -941,7 +942,6 @@ cdef class Core:
             raise self.interrupt
 
 
-
 # --- exact --------------------------------------------------------------------------------------------------------
 
 def enumerate_states(A, a, b, gamma=None):
@@ -964,11 +964,10 @@ def enumerate_states(A, a, b, gamma=None):
     weighted, pairs = np.empty((size, low)), np.zeros((na, nb)) if gamma is None else gamma
     pairs[...] = 0
     cdef:
-        double[:, ::1] A_ = A, states_ = states, fields_ = fields, theta_ = theta, p_ = p, weighted_ = weighted
+        double[:, ::1] A_ = A, states_ = states, fields_ = fields, theta_ = theta, weighted_ = weighted
         double[:, ::1] pairs_ = pairs, block_b_ = block_b, counts_ = counts
         double[::1] a_ = a, b_ = b, bias_ = bias, w_ = w, p_a_ = p_a, p_b_ = p_b, base_ = base
         bint want_pairs = gamma is not None
-        char *A0 = data(A)
         char *theta0 = data(theta)
         char *p0 = data(p)
         char *w0 = data(w)

@@ -2,43 +2,54 @@
 the benchmark compares with.
 
 Ping & Ihler, "Belief Propagation in Conditional RBMs for Structured Prediction" (AISTATS 2017).  One RBM at a
-time: W (nv, nh), b1 (nv,), b2 (nh,).  Nothing here is fast, clever or called by the package itself.
+time: W (nv, nh), b1 (nv,), b2 (nh,).  Nothing here is fast or clever.  The paper's messages M lie in (0, 1) and are
+used with 1 - M, so this holds for moderate weights and biases: accuracy is lost as exp(|W|), and from |W| around 20
+on, or with saturated units, M may round to 1 and give NaN where the engine is still right.
 """
 
+from __future__ import annotations
+
 import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, logsumexp
 
+Array = NDArray[Any]
+Result = dict[str, Any]
 
-def run(method, W, b1, b2, T, damping=0.0):
+
+def run(method: str, W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) -> Result:
     """Beliefs after T iterations: a dict with tau_v, tau_h, gamma, log_z (None where undefined)."""
-    return _METHODS[method](*(np.asarray(a, np.float64) for a in (W, b1, b2)), T, damping)
+    W, b1, b2 = (np.asarray(a, np.float64) for a in (W, b1, b2))
+    return _METHODS[method](W, b1, b2, T, damping)
 
 
 # --- Algorithm 1 ----------------------------------------------------------------------------------------------
 
 
-def message_h_to_v(W, M_hv, tau_h):
+def message_h_to_v(W: Array, M_hv: Array, tau_h: Array) -> Any:
     """Eq. 13: M_vh (nv, nh)."""
     L1 = (1 - M_hv).T * tau_h
     L2 = M_hv.T * (1 - tau_h)
     return expit(np.log((np.exp(W) * L1 + L2) / (L1 + L2)))
 
 
-def message_v_to_h(W, M_vh, tau_v):
+def message_v_to_h(W: Array, M_vh: Array, tau_v: Array) -> Any:
     """Eq. 14: M_hv (nh, nv)."""
     L1 = (1 - M_vh).T * tau_v
     L2 = M_vh.T * (1 - tau_v)
     return expit(np.log((np.exp(W.T) * L1 + L2) / (L1 + L2)))
 
 
-def belief(b, M):
+def belief(b: Array, M: Array) -> Any:
     """Eqs. 16 and 17: tau, from the messages M (units, neighbours) that the units receive."""
     return expit(b + np.log(M / (1 - M)).sum(axis=1))
 
 
-def pairwise_belief(W, M_vh, M_hv, tau_v, tau_h):
+def pairwise_belief(W: Array, M_vh: Array, M_hv: Array, tau_v: Array, tau_h: Array) -> Any:
     """Eq. 18: Gamma_ij = tau(v_i = 1, h_j = 1)."""
     G11 = np.exp(W) * np.outer(tau_v, tau_h) * (1 - M_vh) * (1 - M_hv).T
     G01 = np.outer(1 - tau_v, tau_h) * M_vh * (1 - M_hv).T
@@ -47,7 +58,7 @@ def pairwise_belief(W, M_vh, M_hv, tau_v, tau_h):
     return G11 / (G11 + G01 + G10 + G00)
 
 
-def _damped(new, old, damping):
+def _damped(new: Array, old: Array, damping: float) -> Any:
     """Damping acts on the odds of a message, m(1) / m(0)."""
     if damping == 0:
         return new
@@ -55,10 +66,10 @@ def _damped(new, old, damping):
     return odds / (1 + odds)
 
 
-def sum_product(W, b1, b2, T, damping=0.0, log_z=True):
+def sum_product(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0, log_z: bool = True) -> Result:
     """Algorithm 1, sum-product."""
     nv, nh = W.shape
-    M_hv = np.full((nh, nv), 0.5)
+    M_hv: Array = np.full((nh, nv), 0.5)
     tau_h = expit(b2)
     for _ in range(T):
         M_vh = message_h_to_v(W, M_hv, tau_h)
@@ -69,26 +80,30 @@ def sum_product(W, b1, b2, T, damping=0.0, log_z=True):
         "tau_v": tau_v,
         "tau_h": tau_h,
         "gamma": pairwise_belief(W, M_vh, M_hv, tau_v, tau_h),
-        "log_z": _bethe(W, b1, b2, M_vh, M_hv, tau_v, tau_h) if log_z else None,
+        "log_z": _bethe(W, b1, b2, M_hv, tau_h) if log_z else None,
     }
 
 
-def _bethe(W, b1, b2, M_vh, M_hv, tau_v, tau_h):
-    """Bethe log Z: log Z_i of the nodes minus log Z_ij of the edges, messages scaled to 1 at state 0."""
+def _bethe(W: Array, b1: Array, b2: Array, M_hv: Array, tau_h: Array) -> Any:
+    """Bethe log Z of the messages v -> h: log Z_i of the nodes minus log Z_ij of the edges.
+
+    Messages are scaled to 1 at state 0; those of h -> v are the ones the given messages imply (Eq. 13), which makes
+    the expression stationary at a fixed point.
+    """
+    M_vh = message_h_to_v(W, M_hv, tau_h)
     q, m = M_vh / (1 - M_vh), (M_hv / (1 - M_hv)).T
-    s = tau_v[:, None] / (tau_v[:, None] + (1 - tau_v[:, None]) * q)     # P(v=1) without h's message
     rho = tau_h / (tau_h + (1 - tau_h) * m)                              # P(h=1) without v's message
     nodes = np.logaddexp(0, b1 + np.log(q).sum(1)).sum() + np.logaddexp(0, b2 + np.log(m).sum(0)).sum()
-    return nodes - np.log1p(np.expm1(W) * s * rho).sum()
+    return nodes - np.log(1 - rho + rho * m).sum()
 
 
-def mixed_product(W, b1, b2, T, damping=0.0):
+def mixed_product(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) -> Result:
     """Algorithm 1, mixed-product: Eq. 15 in place of Eq. 14.
 
     Gamma is E[v h'] with v at its maximum, what Eq. 7 asks for; log_z is log sum_h exp(-E(v, h)) there.
     """
     nv, nh = W.shape
-    M_hv = np.full((nh, nv), 0.5)
+    M_hv: Array = np.full((nh, nv), 0.5)
     tau_h = expit(b2)
     for _ in range(T):
         M_vh = message_h_to_v(W, M_hv, tau_h)
@@ -104,7 +119,7 @@ def mixed_product(W, b1, b2, T, damping=0.0):
     }
 
 
-def max_product(W, b1, b2, T, damping=0.0):
+def max_product(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) -> Result:
     """Algorithm 1 with a maximum in place of both sums (Eqs. 8 and 10), in logarithms.
 
     Gamma and log_z are v h' and -E(v, h) at v = the decoded beliefs and h the best for that v.
@@ -131,12 +146,12 @@ def max_product(W, b1, b2, T, damping=0.0):
 # --- mean fields ----------------------------------------------------------------------------------------------
 
 
-def _entropy(tau):
+def _entropy(tau: Array) -> Any:
     t = np.clip(np.stack([tau, 1 - tau]), 1e-300, 1)
     return -(t * np.log(t)).sum()
 
 
-def mean_field(W, b1, b2, T, damping=0.0):
+def mean_field(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) -> Result:
     """Naive mean field, v then h; log_z is the bound at tau_v and the tau_h that is best for it."""
     tau_h = expit(b2)
     for _ in range(T):
@@ -151,8 +166,8 @@ def mean_field(W, b1, b2, T, damping=0.0):
     }
 
 
-def tap(W, b1, b2, T, damping=0.0):
-    """Second-order TAP (Gabrie, Tramel & Krzakala 2015, Eqs. 8-10): Plefka's expansion to W^2."""
+def tap(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) -> Result:
+    """Second-order TAP (Gabrie, Tramel & Krzakala 2015): Plefka's expansion to W^2."""
     W2 = W**2
     tau_v, tau_h = expit(b1), expit(b2)
     for _ in range(T):
@@ -172,7 +187,7 @@ def tap(W, b1, b2, T, damping=0.0):
 # --- truth ----------------------------------------------------------------------------------------------------
 
 
-def exact(W, b1, b2, T=None, damping=None):
+def exact(W: Array, b1: Array, b2: Array, T: int = 0, damping: float = 0.0) -> Result:
     """Enumeration of all 2^(nv + nh) states: for models of a dozen units."""
     nv, nh = W.shape
     states = np.array(list(itertools.product([0.0, 1.0], repeat=nv + nh)))
@@ -183,7 +198,7 @@ def exact(W, b1, b2, T=None, damping=None):
     return {"tau_v": p @ v, "tau_h": p @ h, "gamma": (v * p[:, None]).T @ h, "log_z": log_z}
 
 
-def joint_map(W, b1, b2):
+def joint_map(W: Array, b1: Array, b2: Array) -> tuple[float, Array, Array]:
     """max over v and h of -E, by enumeration; returns (value, v, h)."""
     best = max(
         ((b1 @ v + np.maximum(0, b2 + v @ W).sum(), v) for v in _binary(len(b1))), key=lambda pair: pair[0]
@@ -191,18 +206,18 @@ def joint_map(W, b1, b2):
     return best[0], best[1], (b2 + best[1] @ W > 0).astype(float)
 
 
-def marginal_map(W, b1, b2):
+def marginal_map(W: Array, b1: Array, b2: Array) -> tuple[float, Array]:
     """max over v of log sum_h exp(-E), by enumeration; returns (value, v)."""
     return max(
         ((b1 @ v + np.logaddexp(0, b2 + v @ W).sum(), v) for v in _binary(len(b1))), key=lambda pair: pair[0]
     )
 
 
-def _binary(n):
+def _binary(n: int) -> Iterator[Array]:
     return (np.array(bits, float) for bits in itertools.product([0, 1], repeat=n))
 
 
-_METHODS = {
+_METHODS: dict[str, Callable[..., Result]] = {
     "sum-product": sum_product,
     "mixed-product": mixed_product,
     "max-product": max_product,

@@ -26,7 +26,7 @@ class EfficiencyWarning(UserWarning):
     """An argument had to be copied or converted; said once per place in the code."""
 
 
-def check_dtype(dtype: DTypeLike, W: NDArray[Any] | None = None) -> np.dtype[Any]:
+def check_dtype(dtype: DTypeLike | None, W: NDArray[Any] | None = None) -> np.dtype[Any]:
     """float32 or float64: as asked for, else W's own, else (float16 -> float32, integers, bool -> float64)."""
     if dtype is not None:
         try:
@@ -85,7 +85,7 @@ def check_finite(name: str, array: NDArray[Any], given: ArrayLike) -> None:
         raise ValueError(f"{name}[{index}] = {value}; expected {expected}")
 
 
-def check_weights(W: ArrayLike, dtype: DTypeLike) -> NDArray[Any]:
+def check_weights(W: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
     array = as_numeric("W", W)
     if array.ndim != 2:
         raise ValueError(f"W has shape {array.shape}; expected (nv, nh)")

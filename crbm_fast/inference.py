@@ -54,9 +54,9 @@ class Beliefs:
     converged : bool or (N,) bool
         Whether `residual <= tol`.
     residual : float or (N,) float64
-        Largest change of a belief in the last iteration, divided by `1 - damping`: the step an undamped
-        iteration would have taken.  In the first iteration from given messages, the largest relative change of
-        a message takes the place of the change of `tau_v`.
+        Largest change of a belief in the last iteration, divided by `1 - damping`, so that a damped step counts as
+        the whole one.  With damping, and in the first iteration from given messages, also the largest relative
+        change of a message v -> h before damping (sum-product and max-product).
     gamma : (nv, nh), (N, nv, nh), or None
         E[v h'] under the method's own distribution; see `infer`.
     log_z : float, (N,) float64, or None
@@ -113,7 +113,7 @@ class Engine:
         Default: the cores this process may use.  Results have the same bits for any number.
     """
 
-    def __init__(self, W: ArrayLike, dtype: DTypeLike = None, n_threads: int | None = None) -> None:
+    def __init__(self, W: ArrayLike, dtype: DTypeLike | None = None, n_threads: int | None = None) -> None:
         threads = check.check_threads(n_threads)
         weights = check.check_weights(W, dtype)
         self._core = _engine.Core(weights, threads)
@@ -203,7 +203,7 @@ class Engine:
             out, single, N, nv, nh, dtype, gamma=gamma, log_z=log_z, state_shape=state_shape if messages else None
         )
         n_iter, converged, residual, z = self._one if single else (b.n_iter, b.converged, b.residual, b.log_z)
-        arrays = {
+        arrays: dict[str, Any] = {
             "tau_v": b.tau_v.reshape(N, nv),
             "tau_h": b.tau_h.reshape(N, nh),
             "n_iter": n_iter,
@@ -246,9 +246,10 @@ class Engine:
         if given.shape != wanted:
             raise ValueError(f"init has shape {given.shape}; expected {wanted} for method={method!r}")
         if method in _PER_EDGE:
-            # A message v_i -> h_j is a mean of 0 and W_ij; one made for other weights may lie outside.
+            # The log message v_i -> h_j lies between 0 and W_ij; one made for other weights may not.
             W = self._core.W
-            return np.clip(given, np.minimum(W, 0), np.maximum(W, 0)).reshape(shape)
+            inside: NDArray[Any] = np.clip(given, np.minimum(W, 0), np.maximum(W, 0))
+            return inside.reshape(shape)
         if ((given < 0) | (given > 1)).any():
             raise ValueError(f"init has values outside [0, 1]; method={method!r} starts from beliefs")
         return given.reshape(shape)
@@ -350,8 +351,9 @@ def _results(
     if state_shape is not None:
         wanted["messages"] = (*batch, *state_shape), dtype
     if out is None:
-        made = {name: np.empty(shape, kind) for name, (shape, kind) in wanted.items()}
-        return Beliefs(**{"n_iter": 0, "converged": False, "residual": np.inf, **made})
+        made: dict[str, Any] = {"n_iter": 0, "converged": False, "residual": np.inf}
+        made |= {name: np.empty(shape, kind) for name, (shape, kind) in wanted.items()}
+        return Beliefs(**made)
     if not isinstance(out, Beliefs):
         raise TypeError(f"out is {type(out).__name__}; expected Beliefs, such as an earlier call returned")
     for name, (shape, kind) in wanted.items():
@@ -410,7 +412,7 @@ def infer(
     messages: bool = False,
     init: Beliefs | ArrayLike | None = None,
     evidence: tuple[ArrayLike, ArrayLike] | None = None,
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     n_threads: int | None = None,
     out: Beliefs | None = None,
 ) -> Beliefs:
@@ -436,22 +438,25 @@ def infer(
         max-product; for the other methods, of the old `tau_h`.
     gamma : bool or "sum"
         Also E[v h']: per instance, or summed over the batch.  Sum-product: pairwise beliefs, Eq. 18; for an
-        instance stopped by `tol` evaluated with its newest messages, which differs from Eq. 18 by about the
+        instance stopped by `tol`, or with damping, from its newest messages, which differs from Eq. 18 by about the
         residual.  Mixed-product: v tau_h' at the predicted v (Eq. 7).  Max-product: v h' at the predicted v and the h
-        that is best for it.  Mean field: tau_v tau_h'; TAP: with its correlation W_ij var_i var_j.
+        that is best for it.  Mean field: tau_v tau_h'; TAP: plus W_ij var_i var_j,
+        the derivative of its log Z, which leaves [0, 1] where weights are too strong for the expansion.
     log_z : bool
-        Also log Z.  Sum-product: Bethe; mean field: the lower bound at `tau_v`; TAP: second order.  Mixed-product: log
-        sum_h exp(-E(v, h)) at the predicted v; max-product: -E at the predicted v and its best h, both lower bounds of
-        the maximum.
+        Also log Z.  Sum-product: Bethe, with an error of second order in that of the messages; mean field: the lower
+        bound at `tau_v`; TAP: second order in W.  Mixed-product: log sum_h exp(-E(v, h)) at the predicted v;
+        max-product: -E at the predicted v and its best h; both are lower bounds of the maximum.
     messages : bool
         Also the state the next call can start from (`init`).
     init : Beliefs or array-like, optional
         Messages to start from: (nv, nh) per instance, log m(1)/m(0) of the message v_i -> h_j, for sum-product and
-        max-product; the beliefs (tau_v, tau_h) in one row of nv + nh for the others.  Default: uniform messages.
+        max-product; the beliefs (tau_v, tau_h) in one row of nv + nh for the others.  Default: uniform messages, or
+        beliefs from the biases alone.
     evidence : (mask, values), optional
         Visible units with `mask` set are clamped to `values` (0 or 1); shapes as b_v.
     dtype : {"float32", "float64"}, optional
-        Default: that of `W`.
+        Default: that of `W`.  In float32 each message has a rounding error of about 6e-8, and a unit adds up those of
+        all its neighbours.
     n_threads : int, optional
         Default: the cores this process may use.  Results have the same bits for any number.
     out : Beliefs, optional
@@ -478,7 +483,7 @@ def infer(
     >>> import crbm_fast as cf
     >>> b = cf.infer(np.array([[2.0], [-1.0]]), b_v=[0.0, 0.0], b_h=[0.5], tol=1e-9, log_z=True)
     >>> b.tau_h.round(4), b.converged
-    (array([0.8207]), True)
+    (array([0.8255]), True)
     """
     return Engine(W, dtype, n_threads)._run(
         b_v, b_h, method, max_iter, tol, damping, gamma, log_z, messages, init, False, evidence, out, stacklevel=3
@@ -496,7 +501,7 @@ def gibbs(
     step: int = 0,
     first_instance: int = 0,
     evidence: tuple[ArrayLike, ArrayLike] | None = None,
-    dtype: DTypeLike = None,
+    dtype: DTypeLike | None = None,
     n_threads: int | None = None,
     out: Samples | None = None,
 ) -> Samples:

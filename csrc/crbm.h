@@ -32,8 +32,9 @@ extern "C" {
  * bits for any number of threads.  32 rows: K = 32 factors per logarithm at |W| < 2.5 in float32. */
 #define CRBM_GROUP 32
 
-/* Above this max|W| the product form is left for the log domain.  At the limit 4 factors (K = 4) times a
- * clamped odds of 2^80 (float) or 2^700 (double) still neither overflow nor underflow. */
+/* Above this max|W| the product form is left for the log domain.  At the limit a product of 4 factors (K = 4),
+ * 2^+-115 (float) or 2^+-866 (double), and one factor times the clamped odds, 2^+-109 or 2^+-916, are still
+ * normal numbers. */
 #define CRBM_MAX_WEIGHT_F32 20.0
 #define CRBM_MAX_WEIGHT_F64 150.0
 
@@ -64,10 +65,9 @@ typedef struct crbm_rows {
     ptrdiff_t nh, ld;
     double max_weight;    /* max |W_ij|, decides how many factors share one logarithm                        */
     double damping;       /* m <- (1 - damping) m_new + damping m_old (log m in log_group)                   */
-    int track;            /* also measure message_change                                                     */
+    int track;            /* measure message_change even without damping                                     */
     double belief_change;   /* OUT max_i |tau_v after - before|                                              */
-    double message_change;  /* OUT with `track`: max_ij |m_new - m_old| / max(m_new, m_old) (log_group: of   */
-                            /*     log m, absolute), before damping                                          */
+    double message_change;  /* OUT max_ij |m_new - m_old| / max(m_new, m_old), before damping                */
 } crbm_rows;
 
 typedef struct crbm_kernels {
@@ -90,13 +90,14 @@ typedef struct crbm_kernels {
     void (*sum_messages)(crbm_rows *r);
     void (*log_messages)(crbm_rows *r);
 
-    /* Gamma (rows, nh) := or += P(v=1 | h=1) tau_h (Eq. 18), from `cond`.  `add` chooses. */
+    /* Gamma (rows, nh) := or += P(v=1 | h=1) tau_h (Eq. 18 without damping), from `cond`.  `add` chooses. */
     void (*gamma_cond)(void *gamma, const crbm_rows *r, int add);
     /* The same from the messages: tau_v P(h=1 | v=1), equal to it at a fixed point. */
     void (*sum_gamma)(void *gamma, const crbm_rows *r, int add);
     void (*log_gamma)(void *gamma, const crbm_rows *r, int add);
 
-    /* sum_ij log sum_{v,h} s(v) rho(h) e^{W v h}: the edge term of the Bethe log Z, in double. */
+    /* For the Bethe log Z: returns the edge term sum_ij log sum_h rho(h) m(h), in double, and leaves in field_v
+     * the sum_j log q_ij that the messages m would send back.  Both from m alone: see sum_product.h. */
     double (*sum_edges)(const crbm_rows *r);
     double (*log_edges)(const crbm_rows *r);
 

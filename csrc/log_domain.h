@@ -9,8 +9,8 @@
  *   f(x) = max(0, x)          max-product
  *   f(x) = log(1 + exp(x))    sum-product; slower than sum_product.h, taken where exp(W) would overflow
  *
- * The hinge part of f(W + x) - f(x) is the clipped line  clip(|.| shift of x, W-, W+): exact, and finite for
- * x = +-inf (clamped units), where the difference as written is inf - inf.
+ * The hinge part of f(W + x) - f(x) is a line clipped to [W-, W+], W- = min(W, 0), W+ = max(W, 0): exact, and
+ * finite for x = +-inf (clamped units), where the difference as written is inf - inf.
  */
 #include "simd.h"
 
@@ -66,7 +66,7 @@ INLINE void log_group_as(int SOFT, crbm_rows *a)
         }
     }
     a->belief_change = change;
-    a->message_change = v_maximum(far);
+    a->message_change = -expm1(-(double)v_maximum(far));     /* of m, not of log m */
 }
 
 static void log_group(crbm_rows *a) { log_group_as(1, a); }
@@ -94,18 +94,20 @@ static void log_gamma(void *gamma, const crbm_rows *a, int add)
                   tau_v[i] * v_logistic(v_load(W_ + j) + v_load(theta_h + j) - v_load(mu_ + j)))
 }
 
-/* sum_ij log((1 - rho) + rho m) = sum_ij f(theta_h) - f(r), f = softplus, r = theta_h - mu. */
+/* As sum_edges: log((1 - rho) + rho m) = f(theta_h) - f(r) with f = softplus, and field_v from m. */
 static double log_edges(const crbm_rows *a)
 {
-    const real *mu_ = a->msg, *theta_h = a->theta_h;
+    const real *mu_ = a->msg, *W_ = a->weight, *theta_h = a->theta_h;
     double total = 0;
-    for (ptrdiff_t i = 0; i < a->rows; i++, mu_ += a->ld) {
-        vreal sum = v_set(0);
+    for (ptrdiff_t i = 0; i < a->rows; i++, mu_ += a->ld, W_ += a->ld) {
+        vreal log_q = v_set(0), log_edge = v_set(0);
         for (ptrdiff_t j = 0; j < a->ld; j += LANES) {
-            const vreal mu = v_load(mu_ + j);
-            sum += message(1, mu, v_load(theta_h + j) - mu);
+            const vreal mu = v_load(mu_ + j), r = v_load(theta_h + j) - mu;
+            log_q += message(1, v_load(W_ + j), r);
+            log_edge += message(1, mu, r);
         }
-        total += (double)v_sum(sum);
+        ((real *)a->field_v)[i] = v_sum(log_q);
+        total += (double)v_sum(log_edge);
     }
     return total;
 }

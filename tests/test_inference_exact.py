@@ -132,3 +132,32 @@ def test_zero_weights_leave_the_biases(isa, dtype, rng):
         assert got.n_iter <= 2
         if method == "sum-product":
             np.testing.assert_allclose(got.gamma, np.outer(got.tau_v, got.tau_h), rtol=1e-5)
+
+
+def test_bethe_log_z_is_stationary(isa, rng):
+    """Its error at a tolerance is second order: far below the residual, also with damping and saturated units."""
+    for scale in (0.3, 1, 30):
+        for damping in (0, 0.5):
+            for _ in range(10):
+                W, b1, b2 = make_rbm(rng, 12, 9, scale=scale, bias=max(1, scale), N=1)
+                rough = cf.infer(W, b1, b2, damping=damping, log_z=True, max_iter=200)
+                fine = cf.infer(W, b1, b2, damping=damping, log_z=True, tol=1e-13, max_iter=2000)
+                if rough.converged[0] and fine.converged[0]:
+                    assert abs(rough.log_z[0] - fine.log_z[0]) < 2e-5 * max(1, scale)
+
+
+def test_gradient_of_log_z_is_the_beliefs(rng):
+    """d log Z / dW = Gamma, / db_v = tau_v, / db_h = tau_h at a fixed point, by central differences."""
+    W, b1, b2 = make_rbm(rng, 4, 3, scale=0.8)
+    for method in ("sum-product", "mean-field", "tap", "exact"):
+        kw = {"method": method, "tol": 0, "max_iter": 500, "log_z": True}
+        b = cf.infer(W, b1, b2, gamma=True, **kw)
+        for x, gradient in ((W, b.gamma), (b1, b.tau_v), (b2, b.tau_h)):
+            for index in np.ndindex(x.shape):
+                values = []
+                for step in (1e-5, -1e-5):
+                    before = x[index]
+                    x[index] = before + step
+                    values.append(cf.infer(W, b1, b2, **kw).log_z)
+                    x[index] = before
+                assert (values[0] - values[1]) / 2e-5 == pytest.approx(gradient[index], abs=1e-8), method

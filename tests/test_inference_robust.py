@@ -97,17 +97,15 @@ def test_saturated_units_are_exactly_saturated(isa, dtype):
 @pytest.mark.parametrize("N", [None, 0, 2])
 def test_empty_models(shape, N, isa):
     batch = () if N is None else (N,)
+    model = np.zeros(shape), np.ones((*batch, shape[0])), np.ones((*batch, shape[1]))
     for method in [*ITERATIVE, "exact"]:
-        b = cf.infer(np.zeros(shape), np.ones((*batch, shape[0])), np.ones((*batch, shape[1])), method=method, gamma=True,
-                     log_z=True)  # fmt: skip
+        b = cf.infer(*model, method=method, gamma=True, log_z=True)
         np.testing.assert_allclose(b.tau_v, expit(1))
         np.testing.assert_allclose(b.tau_h, expit(1))
         assert b.gamma.shape == (*batch, *shape)
         if method in ("sum-product", "mean-field", "tap", "exact"):
             np.testing.assert_allclose(b.log_z, sum(shape) * np.logaddexp(0, 1))
-        total = cf.infer(np.zeros(shape), np.ones((*batch, shape[0])), np.ones((*batch, shape[1])), method=method,
-                         gamma="sum")  # fmt: skip
-        assert total.gamma.shape == shape
+        assert cf.infer(*model, method=method, gamma="sum").gamma.shape == shape
 
 
 @st.composite

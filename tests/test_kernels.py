@@ -32,7 +32,7 @@ def test_functions_at_the_ends(isa, dtype):
     x = np.array([-np.inf, -1e30, -2000, 2000, 1e30, np.inf], dtype)
     np.testing.assert_array_equal(_ckernels.evaluate("exp", x), [0, 0, 0, np.inf, np.inf, np.inf])
     np.testing.assert_array_equal(_ckernels.evaluate("logistic", x), [0, 0, 0, 1, 1, 1])
-    np.testing.assert_array_equal(_ckernels.evaluate("softplus", x), [0, 0, 0, 2000, np.float64(dtype.type(1e30)), np.inf])
+    np.testing.assert_array_equal(_ckernels.evaluate("softplus", x), np.maximum(x, 0))
     np.testing.assert_array_equal(_ckernels.evaluate("logistic", np.zeros(3, dtype)), 0.5)
 
 
@@ -79,8 +79,6 @@ def test_draws_are_philox(nh, isa, dtype):
     ).h  # fmt: skip
     for n in range(3):
         instance = first + n
-        words = [
-            philox4x32([j // 4, 2 * step, instance & 0xFFFFFFFF, instance >> 32], [seed & 0xFFFFFFFF, seed >> 32])[j % 4]
-            for j in range(nh)
-        ]
+        key, low, high = [seed & 0xFFFFFFFF, seed >> 32], instance & 0xFFFFFFFF, instance >> 32
+        words = [philox4x32([j // 4, 2 * step, low, high], key)[j % 4] for j in range(nh)]
         np.testing.assert_array_equal(got[n], np.array(words) / 2**32 < expit(np.log(p / (1 - p))))

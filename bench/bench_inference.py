@@ -1,0 +1,197 @@
+"""The engine's own figures: against the paper's matrix form in NumPy, and against the limits of the machine.
+
+Every row is a bar of the project: what is measured, what it must reach, what it reached in this run.  Ratios are
+of times measured in turns in one process, on the threads named; minima of the repeats.
+"""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+import crbm_fast as cf
+from bench._timing import interleaved
+from crbm_fast import _ckernels, _reference
+
+HERE = Path(__file__).parent
+T = 10
+BATCH = 100
+
+
+def problem(nv, nh, N=None, dtype=np.float32, seed=0):
+    rng = np.random.default_rng(seed)
+    batch = () if N is None else (N,)
+    W = rng.normal(0, 0.05, (nv, nh))
+    return tuple(a.astype(dtype) for a in (W, rng.normal(size=(*batch, nv)), rng.normal(size=(*batch, nh))))
+
+
+def engine_run(nv, nh, N=None, dtype=np.float32, n_threads=1, **kw):
+    """A repeated call of Engine.run, ready to be timed."""
+    W, b_v, b_h = problem(nv, nh, N, dtype)
+    engine = cf.Engine(W, n_threads=n_threads)
+    kw = {"max_iter": T, "tol": 0, "gamma": True if N is None else "sum", **kw}
+    out = engine.run(b_v, b_h, **kw)
+    return lambda: engine.run(b_v, b_h, out=out, **kw)
+
+
+def numpy_run(nv, nh):
+    """The paper's matrix form: T iterations and Gamma, float64, one instance."""
+    args = problem(nv, nh, dtype=np.float64)
+    return lambda: _reference.sum_product(*args, T, log_z=False)
+
+
+def measure(quick):
+    times = interleaved(
+        {
+            "numpy 1000x500": numpy_run(1000, 500),
+            "numpy 784x256": numpy_run(784, 256),
+            "1000x500": engine_run(1000, 500),
+            "784x256 batch": engine_run(784, 256, BATCH),
+            "784x256 batch, 2 threads": engine_run(784, 256, BATCH, n_threads=2),
+            "784x256 batch, mixed-product": engine_run(784, 256, BATCH, method="mixed-product"),
+            "784x256 batch, float64": engine_run(784, 256, BATCH, dtype=np.float64),
+            "784x256 batch, max-product": engine_run(784, 256, BATCH, method="max-product"),
+            "784x256 batch, mean-field": engine_run(784, 256, BATCH, method="mean-field"),
+            "784x256 batch, tap": engine_run(784, 256, BATCH, method="tap"),
+            "10000x2000": engine_run(10_000, 2_000),
+            "10000x2000, 2 threads": engine_run(10_000, 2_000, n_threads=2),
+            "16x8, 1 iteration": engine_run(16, 8, max_iter=1),
+        },
+        repeats=5 if quick else 25,
+    )
+    return {name: t | {"ns_per_edge_iteration": 1e9 * t["min"] / edges(name)} for name, t in times.items()}
+
+
+def edges(name):
+    """Edges times iterations (times instances) of a row."""
+    nv, nh = (int(n) for n in name.removeprefix("numpy ").split()[0].rstrip(",").split("x"))
+    return nv * nh * (BATCH if "batch" in name else 1) * (1 if "1 iteration" in name else T)
+
+
+MEMORY = """
+import resource, sys
+import numpy as np
+import crbm_fast as cf
+nv, nh, N, threads = map(int, sys.argv[1:])
+def status(key):
+    with open("/proc/self/status") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith(key)) * 1024
+rng = np.random.default_rng(0)
+W = rng.normal(0, 0.05, (nv, nh)).astype("f4")
+batch = () if N == 0 else (N,)
+b_v, b_h = rng.normal(size=(*batch, nv)).astype("f4"), rng.normal(size=(*batch, nh)).astype("f4")
+kw = dict(max_iter=3, tol=0, gamma="sum" if N else True)
+small = cf.Engine(W[:40, :30].copy(), n_threads=threads)      # code, threads and libraries are loaded
+small.run(np.zeros((8, 40), "f4"), np.zeros(30, "f4"), max_iter=3, tol=0, gamma="sum")
+out = cf.Beliefs(np.ones((*batch, nv), "f4"), np.ones((*batch, nh), "f4"), np.ones(N, "i8"), np.ones(N, bool),
+                 np.ones(N), np.ones((nv, nh), "f4"))
+with open("/proc/self/clear_refs", "w") as f:
+    f.write("5")                                               # peak := now
+before = status("VmRSS")
+cf.Engine(W, n_threads=threads).run(b_v, b_h, out=out, **kw)
+print((status("VmHWM") - before) / (4 * nv * nh))
+"""
+
+
+def peak_memory(nv, nh, N, threads):
+    """Peak memory of an engine and a run beyond inputs and outputs, in nv x nh float32 matrices."""
+    run = subprocess.run(
+        [sys.executable, "-c", MEMORY, str(nv), str(nh), str(N), str(threads)],
+        capture_output=True, text=True, check=True, cwd=tempfile.gettempdir(),
+    )  # fmt: skip
+    return float(run.stdout)
+
+
+def machine_limits():
+    """Multiply-add, division and sweep speed of one core, compiled for the instruction set in use."""
+    cc = os.environ.get("CC") or shutil.which("cc")
+    flags = {
+        "avx512": ["-march=x86-64-v4", "-mprefer-vector-width=512", "-DVBYTES=64"],
+        "avx2": ["-march=x86-64-v3", "-DVBYTES=32"],
+    }.get(_ckernels.active_isa(), ["-DVBYTES=16"])
+    if cc is None:
+        return None
+    with tempfile.TemporaryDirectory() as d:
+        program = Path(d, "limits")
+        source = str(HERE / "machine_limits.c")
+        subprocess.run([cc, "-O3", "-std=gnu11", "-ffp-contract=fast", *flags, source, "-o", str(program)], check=True)
+        sizes = [str(784 * 256), str(1000 * 500), str(10_000 * 2_000)]
+        return json.loads(subprocess.run([str(program), *sizes], capture_output=True, check=True).stdout)
+
+
+def bars(t, memory):
+    """(what, bar, measured, reached) for every bar."""
+    s = {name: row["min"] for name, row in t.items()}
+    ns = {name: row["ns_per_edge_iteration"] for name, row in t.items()}
+    rows = [
+        ("1000x500, T=10 and Gamma, float32, 1 thread: NumPy float64 / ours", ">=", 100, "x",
+         s["numpy 1000x500"] / s["1000x500"]),
+        ("784x256, batch of 100, Gamma summed, 1 thread, per instance: NumPy / ours", ">=", 100, "x",
+         s["numpy 784x256"] / (s["784x256 batch"] / BATCH)),
+        ("two threads against one, that batch", ">=", 1.8, "x", s["784x256 batch"] / s["784x256 batch, 2 threads"]),
+        ("per edge and iteration, 10,000x2,000 / 784x256", "<=", 2.5, "x", ns["10000x2000"] / ns["784x256 batch"]),
+        ("mixed-product against sum-product, that batch", ">=", 2, "x",
+         s["784x256 batch"] / s["784x256 batch, mixed-product"]),
+        ("float64 / float32, that batch", "<=", 2.5, "x", s["784x256 batch, float64"] / s["784x256 batch"]),
+        ("peak memory beyond input and output, one RBM 4000x2000", "<=", 2, "matrices", memory["one"]),
+        ("peak memory, batch of 64 at 2000x1000, 2 threads", "<=", 3, "matrices", memory["batch"]),
+        ("Engine.run on 16x8, 1 iteration", "<=", 20, "microseconds", 1e6 * s["16x8, 1 iteration"]),
+        ("per edge and iteration, 784x256 batch with Gamma, 1 thread", "<=", 0.35, "ns", ns["784x256 batch"]),
+    ]  # fmt: skip
+    return [
+        {"what": what, "sense": sense, "bar": bar, "unit": unit, "measured": value,
+         "reached": bool(value >= bar if sense == ">=" else value <= bar * (1.02 if unit == "matrices" else 1))}
+        for what, sense, bar, unit, value in rows
+    ]  # fmt: skip
+
+
+def run(quick=False):
+    """Measure everything; returns the report as a dictionary."""
+    times = measure(quick)
+    memory = {"one": peak_memory(4000, 2000, 0, 1), "batch": peak_memory(2000, 1000, 64, 2)}
+    return {
+        "suite": "inference",
+        "machine": machine(),
+        "config": cf.show_config("dicts"),
+        "quick": quick,
+        "limits": machine_limits(),
+        "times": times,
+        "bars": bars(times, memory),
+    }
+
+
+def machine():
+    model = platform.processor() or platform.machine()
+    if Path("/proc/cpuinfo").exists():
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                model = line.split(":", 1)[1].strip()
+                break
+    return {"cpu": model, "cores": os.cpu_count()}
+
+
+def show(report):
+    """Print the report."""
+    config, limits = report["config"], report["limits"]
+    print(f"{report['machine']['cpu']}, {report['machine']['cores']} cores; {config['instruction set']}, "
+          f"{config['BLAS']}, NumPy {config['numpy']}\n")  # fmt: skip
+    print(f"{'what':<34}{'min':>12}{'median':>12}{'per edge, iteration':>22}")
+    for name, t in report["times"].items():
+        print(f"{name:<34}{1e3 * t['min']:>9.3f} ms{1e3 * t['median']:>9.3f} ms"
+              f"{t['ns_per_edge_iteration']:>19.3f} ns")  # fmt: skip
+    if limits:
+        sizes = ", ".join(f"{12 * v:.3f} ns at {int(n):,}" for n, v in limits["sweep_ns_per_byte"].items())
+        print(f"\none core's limits, per edge: 9 multiply-adds {9 * limits['multiply_add_ns']:.3f} ns, "
+              f"1 division {limits['division_ns']:.3f} ns; 12 bytes moved {sizes} edges")  # fmt: skip
+    print()
+    width = max(len(row["what"]) for row in report["bars"])
+    for row in report["bars"]:
+        mark = "reached" if row["reached"] else "MISSED"
+        bar = f"{row['sense']} {row['bar']:g}"
+        print(f"{row['what']:<{width}}  {row['measured']:8.2f} {row['unit']:<12} bar {bar:<8} {mark}")
