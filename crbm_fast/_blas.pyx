@@ -5,6 +5,7 @@ Integers are converted to BLAS's own type here and nowhere else.  `blas_int` is 
 """
 
 import ctypes
+import os
 import threading
 
 import scipy.linalg.cython_blas as _cython_blas
@@ -102,3 +103,15 @@ class single_thread:
             _runs -= 1
             if _runs == 0 and _saved != 1:
                 _set_threads(_saved)
+
+
+def _after_fork():
+    """A child forked in the middle of a run has neither that run nor the thread that holds the lock."""
+    global _lock, _runs
+    _lock = threading.Lock()
+    if _runs:
+        _runs = 0
+        _set_threads(_saved)
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -62,6 +62,8 @@ cdef extern from "crbm.h" nogil:
         double (*logistic_step)(void *, const void *, double, double, Py_ssize_t) noexcept nogil
         void (*variance)(void *, const void *, Py_ssize_t) noexcept nogil
         void (*onsager)(void *, const void *, const void *, Py_ssize_t) noexcept nogil
+        void (*blend)(void *, const void *, double, Py_ssize_t) noexcept nogil
+        double (*max_change)(const void *, const void *, Py_ssize_t) noexcept nogil
         void (*decode)(void *, const void *, double, Py_ssize_t) noexcept nogil
         double (*softplus_sum)(const void *, Py_ssize_t) noexcept nogil
         double (*node_sum)(const void *, const void *, Py_ssize_t) noexcept nogil

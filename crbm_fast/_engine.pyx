@@ -142,7 +142,7 @@ cdef struct Job:
     double max_weight
     const char *b1             # (N, nv)
     const char *b2             # (N, nh)
-    int max_iter
+    Py_ssize_t max_iter
     double tol
     double damping
     int gamma_mode
@@ -194,7 +194,8 @@ cdef struct Slot:
     char *scratch       # (team, ld)
     double *edges       # (groups,)
     double *change      # (team,)
-    bint track          # this sweep is the first from given messages
+    bint track          # this sweep measures the change of the messages
+    bint blind          # and tells nothing by the change of tau_v
     bint last           # this sweep leaves P(v=1 | h=1) in cond
 
 cdef enum Task:
@@ -246,9 +247,9 @@ cdef double work_groups(Job *job, Slot *s, Py_ssize_t n, int worker, int team, T
                 k.log_group(&r)
             else:
                 k.sum_group(&r)
-            # The first iteration from given messages has no earlier tau_v to compare with, and damped messages may
-            # move on while the beliefs are saturated: there the messages themselves must not move.
-            if not s.track:
+            # Given messages come without an earlier tau_v to compare with.  In a first iteration, and with damping,
+            # saturated beliefs may rest while messages move: there the messages must not move either.
+            if not s.blind:
                 change = fmax(change, r.belief_change / (1 - job.damping))
             if s.track or job.damping > 0:
                 change = fmax(change, r.message_change)
@@ -294,7 +295,7 @@ cdef void solve(Job *job, Slot *s, Py_ssize_t n, int team, bint caller) noexcept
         const char *b2 = job.b2 + n * nh * item
         const char *b1 = job.b1 + n * nv * item
         bint warm = job.resume or job.init != NULL
-        int t = 0
+        Py_ssize_t t = 0
         double change = 0, log_z
 
     if job.state != NULL:
@@ -310,7 +311,8 @@ cdef void solve(Job *job, Slot *s, Py_ssize_t n, int team, bint caller) noexcept
     k.close_h(s.theta_h, s.tau_h0, s.tau_h1, b2, s.part, groups if warm else 0, nh, ld)
 
     for t in range(1, job.max_iter + 1):
-        s.track = warm and t == 1
+        s.track = t == 1 and (warm or job.tol > 0 or job.max_iter == 1)
+        s.blind = t == 1 and warm
         s.last = t == job.max_iter and job.gamma_mode != GAMMA_NONE and job.method == SUM_PRODUCT
         change = all_groups(job, s, n, team, SWEEP)
         change = fmax(change, k.close_h(s.theta_h, s.tau_h0, s.tau_h1, b2, s.part, groups, nh, ld)
@@ -363,8 +365,8 @@ cdef struct Chunk:
     char *tau_h1        # (size, ld)
     char *theta_h       # (size, ld)
     char *extra_v       # (size, nv)  TAP: variances, reactions
-    char *extra_h       # (size, ld)
-    char *linear_h      # (size, ld)  TAP: theta_h before the reaction
+    char *extra_h       # (size, ld)  likewise; mixed-product: theta_h before
+    char *linear_h      # (size, ld)  b2 + sent W: theta_h before damping and TAP's reaction
     double *change      # (size,)
     Py_ssize_t *instance    # (size,)
 
@@ -431,10 +433,10 @@ cdef double slot_log_z(const Job *job, Chunk *c, Py_ssize_t s) noexcept nogil:
         Py_ssize_t nv = job.nv, nh = job.nh, v = s * nv * job.item, h = s * job.ld * job.item
     if job.method == MIXED_PRODUCT:
         # log sum_h exp(-E(v, h)) at the v found: -F(v), Eq. 4
-        return k.dot_free(c.b1 + v, c.sent + v, nv) + k.softplus_sum(c.theta_h + h, nh)
+        return k.dot_free(c.b1 + v, c.sent + v, nv) + k.softplus_sum(c.linear_h + h, nh)
     if job.method == MEAN_FIELD:
         # the bound at tau_v and the tau_h that is best for it
-        return k.mean_sum(c.b1 + v, c.field_v + v, nv) + k.softplus_sum(c.theta_h + h, nh)
+        return k.mean_sum(c.b1 + v, c.field_v + v, nv) + k.softplus_sum(c.linear_h + h, nh)
     # TAP: entropies + b1 tau_v + (b2 + tau_v W) tau_h + 1/2 sum_ij W_ij^2 var_i var_j
     k.variance(c.theta_h + h, c.tau_h1 + h, nh)
     return (k.entropy_sum(c.tau_v + v, nv) + k.entropy_sum(c.tau_h1 + h, nh)
@@ -442,20 +444,29 @@ cdef double slot_log_z(const Job *job, Chunk *c, Py_ssize_t s) noexcept nogil:
             + 0.5 * k.dot_free(c.extra_h + h, c.theta_h + h, nh))
 
 
-cdef void retire(const Job *job, Chunk *c, Py_ssize_t s, int t) noexcept nogil:
+cdef void keep(const Job *job, Chunk *c, Py_ssize_t s, char *to) noexcept nogil:
+    """Write what slot s needs to go on: tau_v, and tau_h or, for mixed-product, its logits."""
+    cdef:
+        size_t v = job.nv * job.item, h = job.nh * job.item
+        char *hidden = c.theta_h if job.method == MIXED_PRODUCT else c.tau_h1
+    to += c.instance[s] * (v + h)
+    memcpy(to, c.tau_v + s * v, v)
+    memcpy(to + v, hidden + s * job.ld * job.item, h)
+
+
+cdef void retire(const Job *job, Chunk *c, Py_ssize_t s, Py_ssize_t t) noexcept nogil:
     """Write the results of slot s, which has done t iterations."""
     cdef:
         Py_ssize_t n = c.instance[s], nv = job.nv, nh = job.nh, item = job.item
-        char *m
     memcpy(job.tau_v + n * nv * item, c.tau_v + s * nv * item, nv * item)
     memcpy(job.tau_h + n * nh * item, c.tau_h1 + s * job.ld * item, nh * item)
     job.n_iter[n] = t
     job.residual[n] = c.change[s]
     job.converged[n] = c.change[s] <= job.tol
     if job.messages != NULL:
-        m = job.messages + n * (nv + nh) * item
-        memcpy(m, c.tau_v + s * nv * item, nv * item)
-        memcpy(m + nv * item, c.tau_h1 + s * job.ld * item, nh * item)
+        keep(job, c, s, job.messages)
+    if job.state != NULL:
+        keep(job, c, s, job.state)
     if job.log_z != NULL:
         job.log_z[n] = slot_log_z(job, c, s)
 
@@ -468,7 +479,7 @@ cdef void solve_chunk(Job *job, Chunk *c, Py_ssize_t first, Py_ssize_t m, bint c
         const char *init
         bint mixed = job.method == MIXED_PRODUCT, tap = job.method == TAP
         double change
-        int t
+        Py_ssize_t t
     k.fill(c.b2, 0, m * ld)
     k.fill(c.tau_h0, 0.5, m * ld)
     k.fill(c.tau_h1, 0.5, m * ld)
@@ -477,20 +488,18 @@ cdef void solve_chunk(Job *job, Chunk *c, Py_ssize_t first, Py_ssize_t m, bint c
         c.instance[s] = first + s
         memcpy(c.b1 + v, job.b1 + (first + s) * nv * item, nv * item)
         memcpy(c.b2 + h, job.b2 + (first + s) * nh * item, nh * item)
+        memcpy(c.theta_h + h, c.b2 + h, ld * item)
         if job.init == NULL:
             k.logistic_step(c.tau_v + v, c.b1 + v, 1, 0, nv)
-            k.logistic_step(c.tau_h1 + h, c.b2 + h, 1, 0, nh)
             k.fill(c.sent + v, 0, nv)                                  # M = 0.5
         else:
             init = job.init + (first + s) * (nv + nh) * item
             memcpy(c.tau_v + v, init, nv * item)
             memcpy(c.tau_h1 + h, init + nv * item, nh * item)
-            k.decode(c.sent + v, c.tau_v + v, 0.5, nv)
-    if mixed:
-        # v's states are all there is to start from
-        fields_h(job, c, m)
-        for s in range(m):
-            h = s * ld * item
+            if mixed:
+                k.decode(c.sent + v, c.tau_v + v, 0.5, nv)
+                memcpy(c.theta_h + h, init + nv * item, nh * item)
+        if mixed or job.init == NULL:
             k.logistic_step(c.tau_h1 + h, c.theta_h + h, 1, 0, nh)
             k.logistic_step(c.tau_h0 + h, c.theta_h + h, -1, 0, nh)
     for t in range(1, job.max_iter + 1):
@@ -515,24 +524,32 @@ cdef void solve_chunk(Job *job, Chunk *c, Py_ssize_t first, Py_ssize_t m, bint c
             v = s * nv * item
             c.change[s] = k.logistic_step(c.tau_v + v, c.theta_v + v, 1, 0, nv)
         if mixed:
-            k.decode(c.sent, c.theta_v, 0, m * nv)
+            # a state that flips sends another message, however little tau_v has moved
+            k.decode(c.theta_v, c.theta_v, 0, m * nv)
+            for s in range(m):
+                v = s * nv * item
+                c.change[s] = fmax(c.change[s], k.max_change(c.theta_v + v, c.sent + v, nv))
+            memcpy(c.sent, c.theta_v, m * nv * item)
+            memcpy(c.extra_h, c.theta_h, m * ld * item)
         else:
             memcpy(c.sent, c.tau_v, m * nv * item)
         # visible -> hidden, Eq. 17
         fields_h(job, c, m)
+        memcpy(c.linear_h, c.theta_h, m * ld * item)
+        if mixed and job.damping > 0:
+            k.blend(c.theta_h, c.extra_h, job.damping, m * ld)
         if tap:
             # reaction_h = var_v W^2
             # (m, nh) = (m, nv) (nv, nh)
-            memcpy(c.linear_h, c.theta_h, m * ld * item)
             k.variance(c.extra_v, c.tau_v, m * nv)
             k.fill(c.extra_h, 0, m * ld)
             gemm(<int> item, False, False, m, nh, nv, c.extra_v, nv, job.squares, nh, 0, c.extra_h, ld)
             k.onsager(c.theta_h, c.extra_h, c.tau_h1, m * ld)
         for s in range(m):
             h = s * ld * item
-            change = k.logistic_step(c.tau_h1 + h, c.theta_h + h, 1, job.damping, nh)
+            change = k.logistic_step(c.tau_h1 + h, c.theta_h + h, 1, 0 if mixed else job.damping, nh)
             if mixed:
-                k.logistic_step(c.tau_h0 + h, c.theta_h + h, -1, job.damping, nh)
+                k.logistic_step(c.tau_h0 + h, c.theta_h + h, -1, 0, nh)
             c.change[s] = fmax(c.change[s], change) / (1 - job.damping)
         if caller:
             poll(job)
@@ -726,7 +743,7 @@ cdef class Core:
             job.squares = self.squares.start
         return 0
 
-    def run(self, method, b1, b2, *, int max_iter, double tol, double damping, tau_v, tau_h, n_iter, converged,
+    def run(self, method, b1, b2, *, Py_ssize_t max_iter, double tol, double damping, tau_v, tau_h, n_iter, converged,
             residual, log_z=None, gamma=None, bint gamma_sum=False, messages=None, init=None,
             bint warm_start=False):
         """Run `method` on every row of b1, b2 and write the results into the arrays given.
@@ -759,9 +776,13 @@ cdef class Core:
                 self.run_fields(&job, warm_start)
                 if gamma is not None:
                     self.gamma_of_fields(&job)
+        self.raise_interrupt()
+
+    cdef int raise_interrupt(self) except -1:
         if self.interrupt is not None:
-            self.state_key = None
-            raise self.interrupt
+            error, self.interrupt, self.state_key = self.interrupt, None, None
+            raise error
+        return 0
 
     cdef int run_messages(self, Job *job, bint warm_start) except -1:
         cdef:
@@ -789,8 +810,6 @@ cdef class Core:
             elif self.state_max > job.max_weight:
                 job.max_weight = self.state_max     # the weights were larger when the messages were made
             job.state = self.state.start
-            self.state_key = key
-            self.state_max = self.max_weight
         size = ((0 if each_keeps else lines(matrix)) + (lines(matrix) if own_cond else 0) + groups * row + 3 * row
                 + lines(self.nv * self.item) + team * row + lines(groups * sizeof(double))
                 + lines(team * sizeof(double)))
@@ -817,6 +836,10 @@ cdef class Core:
             p += lines(groups * sizeof(double))
             s[w].change = <double *> p
             p += lines(team * sizeof(double))
+        if warm_start:
+            self.state_key = key
+            # damped messages keep a part of what they were
+            self.state_max = job.max_weight if job.damping > 0 else self.max_weight
         with nogil:
             if by_rows:
                 for n in range(job.N):
@@ -838,28 +861,21 @@ cdef class Core:
             size_t kept = job.N * (self.nv + self.nh) * self.item
             char *room = self.room.reserve(team * bytes)
         if warm_start:
-            key = (job.method, job.form, job.N)
+            key = (job.method, job.N)
             if job.init == NULL and self.state_key == key:
                 job.init = self.state.start
             else:
                 self.state_key = None
                 self.state.reserve(max(<size_t> 1, kept))
+            job.state = self.state.start
+            self.state_key = key
         with nogil:
             if team == 1:
                 work_chunks(job, room, 0)
             else:
                 for w in prange(team, num_threads=team, schedule="static", chunksize=1):
                     work_chunks(job, room + w * bytes, w)
-        if warm_start and self.interrupt is None:
-            self.keep_beliefs(job)
-            self.state_key = key
         return 0
-
-    cdef void keep_beliefs(self, const Job *job) noexcept:
-        cdef Py_ssize_t n, v = self.nv * self.item, h = self.nh * self.item
-        for n in range(job.N):
-            memcpy(self.state.start + n * (v + h), job.tau_v + n * v, v)
-            memcpy(self.state.start + n * (v + h) + v, job.tau_h + n * h, h)
 
     cdef int gamma_of_fields(self, Job *job) except -1:
         """Gamma = v tau_h' for mixed-product (v decoded), tau_v tau_h' for mean field, plus TAP's correlation."""
@@ -938,8 +954,7 @@ cdef class Core:
             else:
                 for w in prange(team, num_threads=team, schedule="static", chunksize=1):
                     work_samples(&job, &d, room + w * bytes, w)
-        if self.interrupt is not None:
-            raise self.interrupt
+        self.raise_interrupt()
 
 
 # --- exact --------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import math
 import numbers
 import operator
 import os
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -26,19 +27,29 @@ class EfficiencyWarning(UserWarning):
     """An argument had to be copied or converted; said once per place in the code."""
 
 
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn, pointing at the first caller outside this package."""
+    frame, level = sys._getframe(1), 2
+    package = os.path.dirname(__file__)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
 def check_dtype(dtype: DTypeLike | None, W: NDArray[Any] | None = None) -> np.dtype[Any]:
     """float32 or float64: as asked for, else W's own, else (float16 -> float32, integers, bool -> float64)."""
     if dtype is not None:
         try:
             wanted = np.dtype(dtype)
-        except TypeError as error:
+        except (TypeError, ValueError, SyntaxError) as error:
             raise TypeError(f"dtype={dtype!r} is not a dtype; use 'float32' or 'float64'") from error
         if wanted not in FLOATS:
             raise TypeError(f"dtype={wanted} is not supported; use 'float32' or 'float64'")
         return wanted
-    if W is None or W.dtype in FLOATS:
-        return np.dtype(np.float64) if W is None else W.dtype
-    return np.dtype(np.float32 if W.dtype == np.float16 else np.float64)
+    native = np.dtype(np.float64) if W is None else W.dtype.newbyteorder("=")
+    if native in FLOATS:
+        return native
+    return np.dtype(np.float32 if native == np.float16 else np.float64)
 
 
 def as_numeric(name: str, value: ArrayLike) -> NDArray[Any]:
@@ -60,16 +71,15 @@ def as_float(name: str, value: ArrayLike, dtype: np.dtype[Any]) -> NDArray[Any]:
     """`value` as a C-contiguous array of `dtype`: itself where it is one already; finite."""
     array = as_numeric(name, value)
     if array.dtype != dtype:
-        with np.errstate(over="ignore"):        # said below, with the place
+        with np.errstate(all="ignore"):        # said below, with the place
             array = array.astype(dtype, order="C")
-    elif not array.flags.c_contiguous:
+    elif not (array.flags.c_contiguous and array.flags.aligned):
         if array.size > 4096:
-            warnings.warn(
+            warn(
                 f"{name} is not C-contiguous and is copied at each call; pass np.ascontiguousarray({name})",
                 EfficiencyWarning,
-                stacklevel=4,
             )
-        array = np.ascontiguousarray(array)
+        array = np.require(array, dtype, ["C", "A"])
     check_finite(name, array, value)
     return array
 
@@ -128,7 +138,7 @@ def check_evidence(
         mask, values = evidence
     except (TypeError, ValueError) as error:
         raise ValueError("evidence must be a pair (mask, values): which visible units, and their states") from error
-    mask = np.asarray(mask)
+    mask = as_numeric("evidence mask", mask)
     if mask.dtype != np.bool_:
         raise TypeError(f"evidence mask has dtype {mask.dtype}; expected bool")
     values = as_numeric("evidence values", values)
@@ -174,7 +184,10 @@ def check_real(name: str, value: Any, low: float, below: float) -> float:
     """A real number with low <= value < below."""
     if type(value) is not float and (isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real)):
         raise TypeError(f"{name}={value!r} must be a real number")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     if not low <= number < below:
         limit = f"[{low:g}, {below:g})" if math.isfinite(below) else f"[{low:g}, inf)"
         raise ValueError(f"{name}={number:g} is outside {limit}")
@@ -198,8 +211,18 @@ def check_out(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[Any
         raise ValueError(f"out.{name} has shape {array.shape}; expected {shape}")
     if array.dtype != dtype:
         raise TypeError(f"out.{name} has dtype {array.dtype}; expected {dtype}")
-    if not array.flags.c_contiguous:
+    if not (array.flags.c_contiguous and array.flags.aligned):
         raise ValueError(f"out.{name} is not C-contiguous")
     if not array.flags.writeable:
         raise ValueError(f"out.{name} is read-only")
     return array
+
+
+def check_overlap(outputs: dict[str, Any], inputs: dict[str, Any]) -> None:
+    """No output may share memory with an input or with another output."""
+    seen = dict(inputs)
+    for name, array in outputs.items():
+        for other, taken in seen.items():
+            if np.may_share_memory(array, taken):
+                raise ValueError(f"out.{name} shares memory with {other}; results would overwrite it")
+        seen[f"out.{name}"] = array

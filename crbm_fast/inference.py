@@ -15,7 +15,6 @@ References
 from __future__ import annotations
 
 import threading
-import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -55,8 +54,8 @@ class Beliefs:
         Whether `residual <= tol`.
     residual : float or (N,) float64
         Largest change of a belief in the last iteration, divided by `1 - damping`, so that a damped step counts as
-        the whole one.  With damping, and in the first iteration from given messages, also the largest relative
-        change of a message v -> h before damping (sum-product and max-product).
+        the whole one.  In the first iteration, and with damping, also the largest relative change of a message v -> h
+        before damping (sum-product and max-product); 1 when a predicted v changed (mixed-product).
     gamma : (nv, nh), (N, nv, nh), or None
         E[v h'] under the method's own distribution; see `infer`.
     log_z : float, (N,) float64, or None
@@ -173,12 +172,13 @@ class Engine:
             Start from where the last call with `warm_start=True` stopped, if it had the same method and number of
             instances; keep the messages of this call for the next one (N matrices for sum-product and max-product).
         """
-        return self._run(b_v, b_h, method, max_iter, tol, damping, gamma, log_z, messages, init, warm_start, evidence,
-                         out, stacklevel=3)  # fmt: skip
+        return self._run(
+            b_v, b_h, method, max_iter, tol, damping, gamma, log_z, messages, init, warm_start, evidence, out
+        )
 
     def _run(
         self, b_v: Any, b_h: Any, method: Any, max_iter: Any, tol: Any, damping: Any, gamma: Any, log_z: Any,
-        messages: Any, init: Any, warm_start: Any, evidence: Any, out: Any, stacklevel: int,
+        messages: Any, init: Any, warm_start: Any, evidence: Any, out: Any,
     ) -> Beliefs:  # fmt: skip
         core, dtype, (nv, nh) = self._core, self.dtype, self.shape
         check.check_choice("method", method, METHODS)
@@ -193,7 +193,7 @@ class Engine:
         clamped = None
         if evidence is not None:
             mask, values = check.check_evidence(evidence, v, single)
-            clamped = np.where(mask, values * v, 0).sum(axis=1, dtype=np.float64)
+            clamped = np.where(mask & (values == 1), v, 0).sum(axis=1, dtype=np.float64)
             v = np.where(mask, np.where(values == 1, np.inf, -np.inf), v).astype(dtype)
         if method == "exact" and (init is not None or messages or warm_start):
             raise ValueError("method='exact' has no messages: leave out init, messages and warm_start")
@@ -202,6 +202,12 @@ class Engine:
         b = _results(
             out, single, N, nv, nh, dtype, gamma=gamma, log_z=log_z, state_shape=state_shape if messages else None
         )
+        if out is not None:
+            results = {name: getattr(b, name) for name in ("tau_v", "tau_h")}
+            results |= {"gamma": b.gamma} if gamma else {}
+            results |= {"messages": b.messages} if messages else {}
+            inputs = {"W": core.W, "b_v": v, "b_h": h}
+            check.check_overlap(results, inputs if start is None else inputs | {"init": start})
         n_iter, converged, residual, z = self._one if single else (b.n_iter, b.converged, b.residual, b.log_z)
         arrays: dict[str, Any] = {
             "tau_v": b.tau_v.reshape(N, nv),
@@ -220,19 +226,18 @@ class Engine:
                     method, v, h, max_iter=max_iter, tol=tol, damping=damping, gamma_sum=gamma == "sum",
                     messages=b.messages if messages else None, init=start, warm_start=warm_start, **arrays,
                 )  # fmt: skip
-        if log_z and clamped is not None:
-            z += clamped
-        if single:
-            b.n_iter, b.converged, b.residual = int(n_iter[0]), bool(converged[0]), float(residual[0])
-            if log_z:
-                b.log_z = float(z[0])
-            if tol > 0 and not b.converged:
-                warnings.warn(
-                    f"{method} stopped at residual {b.residual:.1e} > tol={tol:g} after {max_iter} iterations; raise "
-                    "max_iter or damping",
-                    ConvergenceWarning,
-                    stacklevel=stacklevel,
-                )
+            if log_z and clamped is not None:
+                z += clamped
+            if single:
+                b.n_iter, b.converged, b.residual = int(n_iter[0]), bool(converged[0]), float(residual[0])
+                if log_z:
+                    b.log_z = float(z[0])
+        if single and tol > 0 and not b.converged:
+            check.warn(
+                f"{method} stopped at residual {b.residual:.1e} > tol={tol:g} after {max_iter} iterations; raise "
+                "max_iter or damping",
+                ConvergenceWarning,
+            )
         return b
 
     def _start(self, init: Any, method: str, shape: tuple[int, ...], single: bool) -> NDArray[Any]:
@@ -250,8 +255,9 @@ class Engine:
             W = self._core.W
             inside: NDArray[Any] = np.clip(given, np.minimum(W, 0), np.maximum(W, 0))
             return inside.reshape(shape)
-        if ((given < 0) | (given > 1)).any():
-            raise ValueError(f"init has values outside [0, 1]; method={method!r} starts from beliefs")
+        beliefs = given[..., : self.shape[0]] if method == "mixed-product" else given
+        if ((beliefs < 0) | (beliefs > 1)).any():
+            raise ValueError(f"init has beliefs outside [0, 1]; method={method!r} starts from beliefs")
         return given.reshape(shape)
 
     def gibbs(
@@ -287,8 +293,9 @@ class Engine:
             wanted = (nv,) if single else (N, nv)
             if start.shape != wanted:
                 raise ValueError(f"v has shape {start.shape}; expected {wanted}")
-            if ((start != 0) & (start != 1)).any():
-                raise ValueError("v must hold states 0 and 1")
+            wrong = (start != 0) & (start != 1)
+            if wrong.any():
+                raise ValueError(f"v must hold states 0 and 1; found {start[wrong][0]}")
         if evidence is not None:
             mask, values = check.check_evidence(evidence, biases, single)
             biases = np.where(mask, np.where(values == 1, np.inf, -np.inf), biases).astype(dtype)
@@ -300,6 +307,7 @@ class Engine:
             raise TypeError(f"out is {type(out).__name__}; expected Samples")
         check.check_out("v", out.v, shapes[0], dtype)
         check.check_out("h", out.h, shapes[1], dtype)
+        check.check_overlap({"v": out.v, "h": out.h}, {"W": self._core.W, "b_v": biases, "b_h": h_biases})
         with self._exclusive():
             out.v[...] = start.reshape(shapes[0])
             self._core.gibbs(
@@ -368,17 +376,18 @@ def _exact(
     """Enumeration of the side with fewer free units, in float64."""
     W = W.astype(np.float64)
     nv, nh = W.shape
+    most = int(np.isfinite(b_v).sum(axis=1).max(initial=0))
+    if min(most, nh) > _MAX_ENUMERATED:
+        raise ValueError(
+            f"method='exact' enumerates the smaller side, at most {_MAX_ENUMERATED} units; this model has {most} free "
+            f"visible and {nh} hidden ones"
+        )
     if gamma_sum:
         gamma[...] = 0
     for n in range(len(b_v)):
         free, on = np.isfinite(b_v[n]), b_v[n] == np.inf
         A, a, b = W[free], b_v[n][free].astype(np.float64), b_h[n] + W[on].sum(axis=0)
         by_v = len(A) <= nh
-        if min(A.shape) > _MAX_ENUMERATED:
-            raise ValueError(
-                f"method='exact' enumerates the smaller side, at most {_MAX_ENUMERATED} units; this model has "
-                f"{len(A)} free visible and {nh} hidden ones"
-            )
         if not by_v:
             A, a, b = np.ascontiguousarray(A.T), b, a
         pairs = None if gamma is None else np.empty(A.shape)
@@ -435,7 +444,7 @@ def infer(
         Stop an instance when no belief changed by more.  0 does exactly `max_iter` iterations.
     damping : float in [0, 1)
         Weight of the old v -> h message in the new one: of m(1)/m(0) for sum-product, of its logarithm for
-        max-product; for the other methods, of the old `tau_h`.
+        max-product; for mixed-product, of the old logit of `tau_h`; for mean field and TAP, of the old `tau_h`.
     gamma : bool or "sum"
         Also E[v h']: per instance, or summed over the batch.  Sum-product: pairwise beliefs, Eq. 18; for an
         instance stopped by `tol`, or with damping, from its newest messages, which differs from Eq. 18 by about the
@@ -450,8 +459,8 @@ def infer(
         Also the state the next call can start from (`init`).
     init : Beliefs or array-like, optional
         Messages to start from: (nv, nh) per instance, log m(1)/m(0) of the message v_i -> h_j, for sum-product and
-        max-product; the beliefs (tau_v, tau_h) in one row of nv + nh for the others.  Default: uniform messages, or
-        beliefs from the biases alone.
+        max-product; one row of nv + nh for the others: tau_v and tau_h, for mixed-product tau_v and the logits of
+        tau_h.  Default: uniform messages, or beliefs from the biases alone.
     evidence : (mask, values), optional
         Visible units with `mask` set are clamped to `values` (0 or 1); shapes as b_v.
     dtype : {"float32", "float64"}, optional
@@ -486,7 +495,7 @@ def infer(
     (array([0.8255]), True)
     """
     return Engine(W, dtype, n_threads)._run(
-        b_v, b_h, method, max_iter, tol, damping, gamma, log_z, messages, init, False, evidence, out, stacklevel=3
+        b_v, b_h, method, max_iter, tol, damping, gamma, log_z, messages, init, False, evidence, out
     )
 
 

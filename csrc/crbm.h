@@ -121,6 +121,8 @@ typedef struct crbm_kernels {
     double (*logistic_step)(void *tau, const void *theta, double sign, double damping, ptrdiff_t n);
     void (*variance)(void *out, const void *tau, ptrdiff_t n);
     void (*onsager)(void *theta, const void *reaction, const void *tau, ptrdiff_t n);
+    void (*blend)(void *x, const void *old, double damping, ptrdiff_t n);
+    double (*max_change)(const void *x, const void *y, ptrdiff_t n);
     void (*decode)(void *out, const void *x, double threshold, ptrdiff_t n);
     double (*softplus_sum)(const void *theta, ptrdiff_t n);
     double (*node_sum)(const void *b1, const void *field, ptrdiff_t n);

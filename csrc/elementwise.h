@@ -144,6 +144,24 @@ static void onsager(void *theta, const void *reaction, const void *tau, ptrdiff_
         ((real *)theta)[i] += (R(0.5) - ((const real *)tau)[i]) * ((const real *)reaction)[i];
 }
 
+/* x := (1 - damping) x + damping old. */
+static void blend(void *x, const void *old, double damping, ptrdiff_t n)
+{
+    for (ptrdiff_t i = 0; i < n; i++)
+        ((real *)x)[i] += (((const real *)old)[i] - ((real *)x)[i]) * (real)damping;
+}
+
+/* max |x_i - y_i|, 0 for n == 0. */
+static double max_change(const void *x, const void *y, ptrdiff_t n)
+{
+    real m = 0;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const real d = ((const real *)x)[i] - ((const real *)y)[i], a = d < 0 ? -d : d;
+        m = a > m ? a : m;
+    }
+    return (double)m;
+}
+
 /* out := 1 where x > threshold, else 0: the most likely state of a logit (0) or belief (1/2); a tie is 0. */
 static void decode(void *out, const void *x, double threshold, ptrdiff_t n)
 {

@@ -140,7 +140,7 @@ def test_empty_models(shape, N):
 @pytest.mark.parametrize(
     ("changed", "error", "message"),
     [
-        ({"v": np.full(3, 0.5)}, ValueError, "v must hold states 0 and 1"),
+        ({"v": np.full(3, 0.5)}, ValueError, "v must hold states 0 and 1; found 0.5"),
         ({"v": np.zeros(4)}, ValueError, r"v has shape \(4,\); expected \(3,\)"),
         ({"n_steps": 0}, ValueError, "n_steps=0 is outside"),
         ({"seed": -1}, ValueError, "seed=-1 is outside"),

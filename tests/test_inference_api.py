@@ -67,7 +67,7 @@ def test_a_vector_beside_a_batch_is_shared(rng):
 @pytest.mark.parametrize(
     ("given", "want"),
     [("float32", "float32"), ("float64", "float64"), ("float16", "float32"), ("int8", "float64"), ("bool", "float64"),
-     ("longdouble", "float64"), (">f4", "float64"), (">f8", "float64")],
+     ("longdouble", "float64"), (">f4", "float32"), (">f8", "float64")],
 )  # fmt: skip
 def test_dtype_follows_W(given, want):
     W = np.ones((2, 3)).astype(given)
@@ -132,13 +132,17 @@ def broken(a, index, value):
         ({"out": {}}, TypeError, r"out is dict; expected Beliefs"),
         ({"init": np.zeros((2, 3))}, ValueError, r"init has shape \(2, 3\); expected \(3, 2\)"),
         ({"init": np.full((3, 2), np.nan)}, ValueError, r"init\[0, 0\] = nan"),
-        ({"init": np.full(5, 2.0), "method": "tap"}, ValueError, r"init has values outside \[0, 1\]"),
+        ({"init": np.full(5, 2.0), "method": "tap"}, ValueError, r"init has beliefs outside \[0, 1\]"),
         ({"init": np.zeros((3, 2)), "method": "exact"}, ValueError, r"method='exact' has no messages"),
         ({"evidence": 3}, ValueError, r"evidence must be a pair \(mask, values\)"),
         ({"evidence": ([0, 1, 0], [0, 0, 0])}, TypeError, r"evidence mask has dtype int64; expected bool"),
         ({"evidence": (np.zeros(4, bool), 0)}, ValueError, r"evidence mask has shape \(4,\); expected \(3,\)"),
         ({"evidence": (np.ones(3, bool), 0.5)}, ValueError, r"evidence values must be 0 or 1 .*found 0.5"),
         ({"evidence": (np.ones(3, bool), np.nan)}, ValueError, r"found nan"),
+        ({"evidence": ([[True], [True, False]], 0)}, ValueError, r"evidence mask is not an array"),
+        ({"evidence": (np.ma.masked_array(np.ones(3, bool)), 0)}, TypeError, r"evidence mask is a masked array"),
+        ({"tol": 10**400}, ValueError, r"tol=inf is outside"),
+        ({"dtype": "f4,("}, TypeError, r"dtype='f4,\(' is not a dtype"),
     ],
 )  # fmt: skip
 def test_bad_input_gets_a_clear_error(changed, error, message):
@@ -195,6 +199,30 @@ def test_out_is_checked_before_anything_is_written(field, value, error, message)
         cf.infer(**GOOD, gamma=True, out=out)
     for name in {"tau_v", "tau_h", "gamma"} - {field}:
         assert (getattr(out, name) == -1).all()
+
+
+def test_out_may_not_share_memory_with_anything(rng):
+    """Found by an attack: tau_v written over b_v gave silently wrong beliefs."""
+    W, b1, b2 = make_rbm(rng, 4, 4)
+    for method in ITERATIVE:
+        for field, victim, name in (("tau_v", b1, "b_v"), ("tau_h", b2, "b_h"), ("gamma", W, "W")):
+            out = cf.infer(W, b1, b2, method=method, gamma=True, tol=0)
+            setattr(out, field, victim)
+            with pytest.raises(ValueError, match=f"out.{field} shares memory with {name}"):
+                cf.infer(W, b1, b2, method=method, gamma=True, tol=0, out=out)
+        out = cf.infer(W, b1, b2, method=method, gamma=True, tol=0)
+        out.tau_h = out.tau_v
+        with pytest.raises(ValueError, match=r"out\.tau_h shares memory with out\.tau_v"):
+            cf.infer(W, b1, b2, method=method, gamma=True, tol=0, out=out)
+
+
+def test_exact_checks_its_size_before_anything_is_written():
+    out = cf.Beliefs(np.full((2, 26), 7.0), np.full((2, 26), 7.0), np.full(2, 7), np.zeros(2, bool), np.full(2, 7.0))
+    evidence = np.array([[True] * 26, [False] * 26]), 0
+    with pytest.raises(ValueError, match="enumerates the smaller side"):
+        cf.infer(np.zeros((26, 26)), np.zeros((2, 26)), np.zeros(26), method="exact", evidence=evidence, out=out)
+    assert (out.tau_v == 7).all()
+    assert (out.n_iter == 7).all()
 
 
 def test_a_repeated_call_with_out_allocates_nothing(rng):
@@ -292,6 +320,27 @@ def test_with_damping_a_small_step_does_not_pass_for_convergence(method, rng):
     few = cf.infer(W, b1[None], b2[None], method=method, damping=0.99, tol=1e-3, max_iter=20)
     assert not few.converged[0]
     assert few.residual[0] > 1e-3
+
+
+@pytest.mark.parametrize("method", ["sum-product", "max-product", "mixed-product"])
+def test_a_first_iteration_that_moves_messages_is_not_convergence(method):
+    """Found by an attack: saturated beliefs that had not moved yet passed for convergence at n_iter=1."""
+    for W, b1, b2 in (
+        ([[-36.0], [24.0]], [19.0, 25.0], [7.0]),
+        ([[-6.0], [-11.0], [6.0]], [-11.0, 6.0, 10.0], [-1.0]),
+    ):
+        got = cf.infer(W, b1, b2, method=method)
+        want = cf.infer(W, b1, b2, method=method, tol=0, max_iter=100)
+        assert got.n_iter > 1
+        np.testing.assert_allclose(got.tau_v, want.tau_v, atol=1e-3)
+
+
+def test_max_iter_may_be_the_largest_int():
+    """Found by an attack: 2**31 - 1 overflowed to no iteration at all."""
+    for method in ITERATIVE:
+        got = cf.infer([[1.0]], [1.0], [1.0], max_iter=2**31 - 1, method=method)
+        assert 1 <= got.n_iter < 20
+        assert got.converged
 
 
 def frustrated(N=None):
@@ -411,6 +460,30 @@ def test_warm_start_begins_anew_for_another_method_or_batch(rng):
     np.testing.assert_array_equal(got.tau_v, cf.infer(W, b1[:2], b2[:2], tol=0, max_iter=2).tau_v)
 
 
+@pytest.mark.parametrize("method", ITERATIVE)
+def test_damped_messages_continue_where_they_stopped(method, rng):
+    W, b1, b2 = make_rbm(rng, 17, 9, scale=0.2, N=4)
+    kw = {"method": method, "tol": 0, "damping": 0.6}
+    half = cf.infer(W, b1, b2, max_iter=2, messages=True, **kw)
+    rest = cf.infer(W, b1, b2, max_iter=3, init=half, **kw)
+    whole = cf.infer(W, b1, b2, max_iter=5, **kw)
+    np.testing.assert_allclose(rest.tau_v, whole.tau_v, atol=1e-13)
+    np.testing.assert_allclose(rest.tau_h, whole.tau_h, atol=1e-13)
+
+
+def test_damped_messages_of_larger_weights_do_not_overflow(dtype):
+    """Found by an attack: after the second update the range of kept, damped messages was underestimated."""
+    big = {"float32": 19.5, "float64": 149}[dtype.name]
+    engine = cf.Engine(np.full((64, 1), big, dtype))
+    engine.run(np.full(64, 50.0), [-4 * big], warm_start=True, tol=0)
+    engine.update(np.full((64, 1), 0.5, dtype))
+    bias = -0.5 * 64 * big
+    for _ in range(3):
+        got = engine.run(np.zeros(64), [bias], max_iter=1, damping=0.9, tol=0, messages=True, warm_start=True)
+        theta = bias + got.messages.astype(float).sum()
+        np.testing.assert_allclose(got.tau_h[0], 1 / (1 + np.exp(-theta)), atol=1e-3)
+
+
 def test_init_without_messages_gets_a_clear_error(rng):
     W, b1, b2 = make_rbm(rng, 3, 2)
     with pytest.raises(ValueError, match="ask for them with messages=True"):
@@ -466,11 +539,30 @@ def test_any_memory_layout_gives_the_same_bits(rng, tmp_path):
 
 def test_copying_a_large_strided_array_warns(rng):
     W = np.zeros((100, 200))[:, ::2]
-    with pytest.warns(cf.EfficiencyWarning, match="W is not C-contiguous"):
+    with pytest.warns(cf.EfficiencyWarning, match="W is not C-contiguous") as caught:
         cf.infer(W, np.zeros(100), np.zeros(100))
+    assert caught[0].filename == __file__
+    with pytest.warns(cf.EfficiencyWarning, match="b_v is not C-contiguous") as caught:
+        cf.Engine(np.zeros((100, 2))).run(np.zeros((100, 100)).T, np.zeros(2))
+    assert caught[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cf.infer(np.ascontiguousarray(W), np.zeros(100), np.zeros(100))
+
+
+def test_unaligned_and_swapped_input(rng):
+    W, b1, b2 = make_rbm(rng, 5, 4)
+    raw = np.frombuffer(b"x" + W.tobytes(), np.uint8)[1:].view(np.float64).reshape(5, 4)
+    assert not raw.flags.aligned
+    want = cf.infer(W, b1, b2)
+    np.testing.assert_array_equal(cf.infer(raw, b1, b2).tau_v, want.tau_v)
+    np.testing.assert_array_equal(cf.infer(W.astype(">f8"), b1.astype(">f8"), b2).tau_v, want.tau_v)
+
+
+def test_numpy_error_state_does_not_matter(rng):
+    with np.errstate(all="raise"):
+        cf.infer(np.ones((3, 2), np.float32), [1e-320, 0, 0], [0, 0])
+        cf.infer(np.ones((3, 2)), [0, 1e300, 0], [0, 0], evidence=([True, False, False], [1, np.inf, 0]))
 
 
 def test_inputs_are_not_changed(rng):

@@ -83,6 +83,41 @@ def test_negative_weights_lose_no_accuracy_in_float32(isa, rng):
     np.testing.assert_allclose(got.gamma, want["gamma"], rtol=3e-6)
 
 
+@pytest.mark.parametrize("damping", [0, 0.5])
+def test_mixed_product_in_the_log_domain_is_damped_too(damping, isa, dtype, rng):
+    """Found by an attack: beyond the product form's limit the damped field was not used."""
+    scale = {"float32": 60, "float64": 400}[dtype.name]
+    for _ in range(10):
+        W = (scale * rng.uniform(-1, 1, (6, 5))).astype(dtype)
+        b1, b2 = (scale * rng.normal(size=n).astype(dtype) for n in (6, 5))
+        theta_h, v = b2.astype(float), np.zeros(6)
+        for _ in range(3):
+            r = theta_h - W * v[:, None].astype(float)
+            theta_v = b1 + (np.logaddexp(0, W + r) - np.logaddexp(0, r)).sum(1)
+            v = (theta_v > 0).astype(float)
+            theta_h = (1 - damping) * (b2 + v @ W) + damping * theta_h
+        got = cf.infer(W, b1, b2, method="mixed-product", damping=damping, max_iter=3, tol=0)
+        np.testing.assert_allclose(got.tau_v, expit(theta_v), atol=1e-3 if dtype == np.float32 else 1e-9)
+        np.testing.assert_allclose(got.tau_h, expit(theta_h), atol=1e-3 if dtype == np.float32 else 1e-9)
+
+
+def test_tap_with_weights_whose_square_overflows(dtype):
+    """Found by an attack: inf times 0 became the probability 1."""
+    w = {"float32": 2e19, "float64": 1e160}[dtype.name]
+    b = cf.infer(np.full((2, 2), w), [-3 * w] * 2, [-3 * w] * 2, method="tap", log_z=True, dtype=dtype)
+    assert b.tau_v.tolist() == b.tau_h.tolist() == [0, 0]
+    assert b.log_z == 0
+
+
+@pytest.mark.parametrize("method", [*ITERATIVE, "exact"])
+def test_the_largest_input_gives_finite_results(method, dtype):
+    big = {"float32": 1e30, "float64": 1e300}[dtype.name]
+    for sign in (-1, 1):
+        b = cf.infer(np.full((3, 20), sign * big), [big, -big, 0], np.full(20, big), method=method, gamma=True,
+                     log_z=True, dtype=dtype, tol=0)  # fmt: skip
+        assert_sane(b, method)
+
+
 def test_saturated_units_are_exactly_saturated(isa, dtype):
     W = np.array([[0.5, -0.5], [1, 2]])
     for method in ITERATIVE:

@@ -98,8 +98,10 @@ def test_the_gil_is_released(method, rng):
     done = threading.Event()
 
     def work():
-        cf.infer(W, b1, b2, method=method, max_iter=200, tol=0, n_threads=1)
-        done.set()
+        try:
+            cf.infer(W, b1, b2, method=method, max_iter=200, tol=0, n_threads=1)
+        finally:
+            done.set()
 
     thread = threading.Thread(target=work)
     thread.start()

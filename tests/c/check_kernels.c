@@ -134,6 +134,8 @@ static void vectors(ptrdiff_t n)
     CHECK(k->logistic_step(out, x, 1, 0.5, n) <= 1);
     k->variance(y, out, n);
     k->onsager(y, x, out, n);
+    k->blend(y, x, 0.5, n);
+    CHECK(k->max_change(x, y, n) <= 10);
     CHECK(isfinite(k->softplus_sum(x, n)) && isfinite(k->relu_sum(x, n)) && isfinite(k->entropy_sum(out, n)));
     CHECK(isfinite(k->node_sum(x, y, n)) && isfinite(k->mean_sum(x, y, n)) && isfinite(k->dot_free(x, y, n)));
     if (n > 0)
