@@ -59,6 +59,13 @@ def first_beyond(a, double limit):
     return at
 
 
+def overlaps(cnp.ndarray a not None, cnp.ndarray b not None):
+    """Whether two C-contiguous arrays share memory."""
+    cdef size_t a0 = <size_t> cnp.PyArray_DATA(a), b0 = <size_t> cnp.PyArray_DATA(b)
+    cdef size_t a_size = cnp.PyArray_NBYTES(a), b_size = cnp.PyArray_NBYTES(b)
+    return a_size > 0 and b_size > 0 and a0 < b0 + b_size and b0 < a0 + a_size
+
+
 def evaluate(name, a):
     """Apply one function of simd.h to an array, for tests: 'exp', 'log', 'logistic' or 'softplus'."""
     cdef cnp.ndarray x = np.ascontiguousarray(a), out = np.zeros_like(x)

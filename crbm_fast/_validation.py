@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crbm_fast._ckernels import first_beyond
+from crbm_fast._ckernels import first_beyond, overlaps
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -223,6 +223,6 @@ def check_overlap(outputs: dict[str, Any], inputs: dict[str, Any]) -> None:
     seen = dict(inputs)
     for name, array in outputs.items():
         for other, taken in seen.items():
-            if np.may_share_memory(array, taken):
+            if overlaps(array, taken):
                 raise ValueError(f"out.{name} shares memory with {other}; results would overwrite it")
         seen[f"out.{name}"] = array
