@@ -4,7 +4,7 @@ import statistics
 import time
 
 
-def interleaved(functions, repeats, min_seconds=2e-3):
+def interleaved(functions, repeats, min_seconds=2e-2):
     """Shortest and median seconds per call of each function, all measured in turns.
 
     A slow moment of the machine then hits all of them.  Functions shorter than `min_seconds` are called several times

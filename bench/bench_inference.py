@@ -46,25 +46,62 @@ def numpy_run(nv, nh):
     return lambda: _reference.sum_product(*args, T, log_z=False)
 
 
-def measure(quick):
-    times = interleaved(
-        {
-            "numpy 1000x500": numpy_run(1000, 500),
-            "numpy 784x256": numpy_run(784, 256),
-            "1000x500": engine_run(1000, 500),
-            "784x256 batch": engine_run(784, 256, BATCH),
-            "784x256 batch, 2 threads": engine_run(784, 256, BATCH, n_threads=2),
-            "784x256 batch, mixed-product": engine_run(784, 256, BATCH, method="mixed-product"),
-            "784x256 batch, float64": engine_run(784, 256, BATCH, dtype=np.float64),
-            "784x256 batch, max-product": engine_run(784, 256, BATCH, method="max-product"),
-            "784x256 batch, mean-field": engine_run(784, 256, BATCH, method="mean-field"),
-            "784x256 batch, tap": engine_run(784, 256, BATCH, method="tap"),
-            "10000x2000": engine_run(10_000, 2_000),
-            "10000x2000, 2 threads": engine_run(10_000, 2_000, n_threads=2),
-            "16x8, 1 iteration": engine_run(16, 8, max_iter=1),
-        },
-        repeats=5 if quick else 25,
+def against_numpy(quick):
+    """Times of the paper's matrix form and of the engine, on one thread."""
+    return with_cost(
+        interleaved(
+            {
+                "numpy 1000x500": numpy_run(1000, 500),
+                "1000x500": engine_run(1000, 500),
+                "numpy 784x256": numpy_run(784, 256),
+                "784x256 batch": engine_run(784, 256, BATCH),
+            },
+            repeats=5 if quick else 21,
+        )
     )
+
+
+# NumPy's exponentials and logarithms of doubles are vectorised for AVX-512 only.  This environment makes any
+# x86 machine one with AVX2, for NumPy and for crbm_fast alike.
+AS_AVX2 = {"CRBM_FAST_ISA": "avx2", "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR"}
+
+
+def against_numpy_as_avx2(quick):
+    """The same in a process of its own, held to AVX2; None where there is no AVX2."""
+    if "avx2" not in _ckernels.available_isas():
+        return None
+    if _ckernels.available_isas()[0] == "avx2":
+        return against_numpy(quick)
+    code = f"import json; from bench import bench_inference as b; print(json.dumps(b.against_numpy({quick})))"
+    run = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, **AS_AVX2}, cwd=HERE.parent, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    return json.loads(run.stdout)
+
+
+def among_ourselves(quick):
+    """Times of the engine's methods, precisions, threads and sizes."""
+    return with_cost(
+        interleaved(
+            {
+                "784x256 batch": engine_run(784, 256, BATCH),
+                "784x256 batch, 2 threads": engine_run(784, 256, BATCH, n_threads=2),
+                "784x256 batch, float64": engine_run(784, 256, BATCH, dtype=np.float64),
+                "784x256 batch, mixed-product": engine_run(784, 256, BATCH, method="mixed-product"),
+                "784x256 batch, max-product": engine_run(784, 256, BATCH, method="max-product"),
+                "784x256 batch, mean-field": engine_run(784, 256, BATCH, method="mean-field"),
+                "784x256 batch, tap": engine_run(784, 256, BATCH, method="tap"),
+                "10000x2000": engine_run(10_000, 2_000),
+                "10000x2000, 2 threads": engine_run(10_000, 2_000, n_threads=2),
+                "16x8, 1 iteration": engine_run(16, 8, max_iter=1),
+            },
+            repeats=5 if quick else 21,
+        )
+    )
+
+
+def with_cost(times):
     return {name: t | {"ns_per_edge_iteration": 1e9 * t["min"] / edges(name)} for name, t in times.items()}
 
 
@@ -125,44 +162,53 @@ def machine_limits():
         return json.loads(subprocess.run([str(program), *sizes], capture_output=True, check=True).stdout)
 
 
-def bars(t, memory):
-    """(what, bar, measured, reached) for every bar."""
-    s = {name: row["min"] for name, row in t.items()}
-    ns = {name: row["ns_per_edge_iteration"] for name, row in t.items()}
-    rows = [
-        ("1000x500, T=10 and Gamma, float32, 1 thread: NumPy float64 / ours", ">=", 100, "x",
-         s["numpy 1000x500"] / s["1000x500"]),
-        ("784x256, batch of 100, Gamma summed, 1 thread, per instance: NumPy / ours", ">=", 100, "x",
-         s["numpy 784x256"] / (s["784x256 batch"] / BATCH)),
+def bars(native, avx2, ours, memory):
+    """What is measured, what it must reach, what it reached."""
+    s = {name: row["min"] for name, row in ours.items()}
+    ns = {name: row["ns_per_edge_iteration"] for name, row in ours.items()}
+    rows = []
+    for t, where in ((avx2, "AVX2"), (native, _ckernels.active_isa() + " as it is")):
+        if t is not None:
+            rows += [
+                (f"1000x500, T=10 and Gamma: NumPy float64 / ours float32, 1 thread, {where}", ">=", 100, "x",
+                 t["numpy 1000x500"]["min"] / t["1000x500"]["min"]),
+                (f"784x256, batch of 100, Gamma summed, per instance: likewise, {where}", ">=", 100, "x",
+                 t["numpy 784x256"]["min"] / (t["784x256 batch"]["min"] / BATCH)),
+            ]  # fmt: skip
+    rows += [
         ("two threads against one, that batch", ">=", 1.8, "x", s["784x256 batch"] / s["784x256 batch, 2 threads"]),
         ("per edge and iteration, 10,000x2,000 / 784x256", "<=", 2.5, "x", ns["10000x2000"] / ns["784x256 batch"]),
         ("mixed-product against sum-product, that batch", ">=", 2, "x",
          s["784x256 batch"] / s["784x256 batch, mixed-product"]),
         ("float64 / float32, that batch", "<=", 2.5, "x", s["784x256 batch, float64"] / s["784x256 batch"]),
-        ("peak memory beyond input and output, one RBM 4000x2000", "<=", 2, "matrices", memory["one"]),
+        ("peak memory beyond input and output, one RBM of 8000x4000", "<=", 2, "matrices", memory["one"]),
         ("peak memory, batch of 64 at 2000x1000, 2 threads", "<=", 3, "matrices", memory["batch"]),
-        ("Engine.run on 16x8, 1 iteration", "<=", 20, "microseconds", 1e6 * s["16x8, 1 iteration"]),
+        ("Engine.run on 16x8, 1 iteration", "<=", 20, "us", 1e6 * s["16x8, 1 iteration"]),
         ("per edge and iteration, 784x256 batch with Gamma, 1 thread", "<=", 0.35, "ns", ns["784x256 batch"]),
     ]  # fmt: skip
+    # groups' sums (1/32 of a matrix) and vectors come on top of whole matrices
+    slack = {"matrices": 1.05}
     return [
         {"what": what, "sense": sense, "bar": bar, "unit": unit, "measured": value,
-         "reached": bool(value >= bar if sense == ">=" else value <= bar * (1.02 if unit == "matrices" else 1))}
+         "reached": bool(value >= bar if sense == ">=" else value <= bar * slack.get(unit, 1))}
         for what, sense, bar, unit, value in rows
     ]  # fmt: skip
 
 
 def run(quick=False):
     """Measure everything; returns the report as a dictionary."""
-    times = measure(quick)
-    memory = {"one": peak_memory(4000, 2000, 0, 1), "batch": peak_memory(2000, 1000, 64, 2)}
+    native, avx2, ours = against_numpy(quick), against_numpy_as_avx2(quick), among_ourselves(quick)
+    memory = {"one": peak_memory(8000, 4000, 0, 1), "batch": peak_memory(2000, 1000, 64, 2)}
     return {
         "suite": "inference",
         "machine": machine(),
         "config": cf.show_config("dicts"),
         "quick": quick,
         "limits": machine_limits(),
-        "times": times,
-        "bars": bars(times, memory),
+        "against_numpy": native,
+        "against_numpy_as_avx2": avx2,
+        "times": ours,
+        "bars": bars(native, avx2, ours, memory),
     }
 
 
@@ -181,17 +227,61 @@ def show(report):
     config, limits = report["config"], report["limits"]
     print(f"{report['machine']['cpu']}, {report['machine']['cores']} cores; {config['instruction set']}, "
           f"{config['BLAS']}, NumPy {config['numpy']}\n")  # fmt: skip
-    print(f"{'what':<34}{'min':>12}{'median':>12}{'per edge, iteration':>22}")
-    for name, t in report["times"].items():
-        print(f"{name:<34}{1e3 * t['min']:>9.3f} ms{1e3 * t['median']:>9.3f} ms"
-              f"{t['ns_per_edge_iteration']:>19.3f} ns")  # fmt: skip
+    for title, times in (
+        (f"against the paper's matrix form, {config['instruction set']}", report["against_numpy"]),
+        ("the same, NumPy and crbm_fast held to AVX2", report["against_numpy_as_avx2"]),
+        ("the engine", report["times"]),
+    ):
+        if times:
+            print(f"{title:<46}{'min':>12}{'median':>12}{'per edge, iteration':>22}")
+            for name, t in times.items():
+                print(f"  {name:<44}{1e3 * t['min']:>9.3f} ms{1e3 * t['median']:>9.3f} ms"
+                      f"{t['ns_per_edge_iteration']:>19.3f} ns")  # fmt: skip
+            print()
     if limits:
         sizes = ", ".join(f"{12 * v:.3f} ns at {int(n):,}" for n, v in limits["sweep_ns_per_byte"].items())
-        print(f"\none core's limits, per edge: 9 multiply-adds {9 * limits['multiply_add_ns']:.3f} ns, "
+        print(f"one core's limits, per edge: 9 multiply-adds {9 * limits['multiply_add_ns']:.3f} ns, "
               f"1 division {limits['division_ns']:.3f} ns; 12 bytes moved {sizes} edges")  # fmt: skip
     print()
     width = max(len(row["what"]) for row in report["bars"])
     for row in report["bars"]:
         mark = "reached" if row["reached"] else "MISSED"
         bar = f"{row['sense']} {row['bar']:g}"
-        print(f"{row['what']:<{width}}  {row['measured']:8.2f} {row['unit']:<12} bar {bar:<8} {mark}")
+        print(f"{row['what']:<{width}}  {row['measured']:8.2f} {row['unit']:<9} bar {bar:<8} {mark}")
+
+
+def markdown(report):
+    """The table the README shows: every figure of it comes from the committed JSON."""
+    lines = ["| what | bar | measured |", "| --- | --- | --- |"]
+    for row in report["bars"]:
+        digits = ".0f" if row["measured"] >= 50 else ".2f"
+        measured = f"{row['measured']:{digits}} {row['unit']}" + ("" if row["reached"] else " (missed)")
+        lines.append(f"| {row['what']} | {row['sense']} {row['bar']:g} | {measured} |")
+    return "\n".join(lines)
+
+
+def plot(report, path):
+    """Cost per edge and iteration of who does the same job, 1000x500, 10 iterations and Gamma."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    job = 1000 * 500 * 10
+    t = {name: row["ns_per_edge_iteration"] for name, row in report["against_numpy"].items()}
+    isa = report["config"]["instruction set"]
+    rows = [
+        ("libDAI, C++ (the paper's laptop)", 1e9 * 297.4 / job, "0.75"),
+        ("the paper's Matlab (its laptop)", 1e9 * 0.5 / job, "0.75"),
+        ("the paper's matrix form, NumPy float64", t["numpy 1000x500"], "0.45"),
+        (f"crbm_fast float32, 1 thread, {isa}", t["1000x500"], "tab:red"),
+    ]
+    fig, ax = plt.subplots(figsize=(8, 2.4), layout="constrained")
+    names, values, colours = zip(*rows, strict=True)
+    bars = ax.barh(names, values, color=colours)
+    ax.bar_label(bars, [f" {v:,.0f} ns" if v > 10 else f" {v:.2f} ns" for v in values])
+    ax.set(xscale="log", xlim=(0.1, 1e6), xlabel="ns per edge and iteration (1000 visible x 500 hidden units)")
+    ax.invert_yaxis()
+    ax.spines[["top", "right"]].set_visible(False)
+    fig.savefig(path, dpi=150)
+    plt.close(fig)

@@ -9,7 +9,7 @@ Start with `infer`.
 """
 
 try:
-    from crbm_fast import _engine  # noqa: F401
+    import crbm_fast._engine  # noqa: F401
 except ModuleNotFoundError as error:
     if not (error.name or "").startswith("crbm_fast._"):
         raise

@@ -25,6 +25,7 @@ import os
 
 import numpy as np
 
+cimport cython
 cimport numpy as cnp
 
 from crbm_fast._blas cimport gemm
@@ -101,6 +102,7 @@ cdef Py_ssize_t LARGE = 1 << 22
 cdef Py_ssize_t SMALL = 1 << 15
 
 
+@cython.internal
 cdef class Buffer:
     """Aligned memory that only grows; freed with its owner."""
     cdef char *start

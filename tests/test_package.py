@@ -1,0 +1,188 @@
+"""The package as a whole: configuration, command line, documents and stubs tell the truth."""
+
+import ast
+import doctest
+import importlib
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import crbm_fast as cf
+from crbm_fast import _ckernels, _cli, inference
+
+ROOT = Path(__file__).parents[1]
+
+
+def run_python(*args, **env):
+    """Python elsewhere than in the clone, so that the installed package is found."""
+    return subprocess.run(
+        [sys.executable, *args], capture_output=True, text=True, check=False, cwd=ROOT / "tests", timeout=120,
+        env={**os.environ, **env},
+    )  # fmt: skip
+
+
+def test_version_is_the_same_everywhere():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert cf.__version__ == project["version"]
+    assert sorted(project["dependencies"]) == ["numpy>=2.0", "scipy>=1.13"]
+
+
+def test_everything_public_is_documented():
+    for name in cf.__all__:
+        assert inspect.getdoc(getattr(cf, name)), name
+
+
+def test_docstring_examples_run():
+    assert doctest.testmod(inference).failed == 0
+    assert doctest.testmod(inference).attempted > 0
+
+
+def test_engine_run_takes_the_keywords_of_infer():
+    """And warm_start; infer alone says dtype and n_threads, which an engine is made with."""
+    infer, run = (set(inspect.signature(f).parameters) for f in (cf.infer, cf.Engine.run))
+    assert run - infer == {"self", "warm_start"}
+    assert infer - run == {"W", "dtype", "n_threads"}
+    gibbs, method = (set(inspect.signature(f).parameters) for f in (cf.gibbs, cf.Engine.gibbs))
+    assert method - gibbs == {"self"}
+    assert gibbs - method == {"W", "dtype", "n_threads"}
+
+
+@pytest.mark.parametrize("name", ["_blas", "_ckernels", "_engine"])
+def test_stubs_name_what_the_compiled_module_has(name):
+    module = importlib.import_module(f"crbm_fast.{name}")
+    tree = ast.parse((ROOT / "crbm_fast" / f"{name}.pyi").read_text())
+    declared = {n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    real = {
+        n for n, value in vars(module).items()
+        if not n.startswith("_") and callable(value) and getattr(value, "__module__", None) == module.__name__
+    }  # fmt: skip
+    assert declared == real
+
+
+# --- configuration ------------------------------------------------------------------------------------------------
+
+
+def test_show_config(capsys):
+    config = cf.show_config("dicts")
+    assert config["instruction set"] == _ckernels.active_isa()
+    assert cf.show_config() is None
+    printed = capsys.readouterr().out
+    for value in config.values():
+        assert value in printed
+    with pytest.raises(ValueError, match="mode='yaml' is not one of"):
+        cf.show_config("yaml")
+
+
+@pytest.mark.parametrize("isa", _ckernels.available_isas())
+def test_environment_forces_an_instruction_set(isa):
+    code = "import crbm_fast as cf; print(cf.show_config('dicts')['instruction set'])"
+    assert run_python("-c", code, CRBM_FAST_ISA=isa).stdout == isa + "\n"
+
+
+def test_an_unknown_instruction_set_gets_a_clear_error():
+    error = run_python("-c", "import crbm_fast", CRBM_FAST_ISA="mmx").stderr
+    assert "instruction set 'mmx' (CRBM_FAST_ISA) is not available here; choose from: " in error
+
+
+def test_importing_the_unbuilt_sources_gets_a_clear_error(tmp_path):
+    package = tmp_path / "crbm_fast"
+    package.mkdir()
+    (package / "__init__.py").write_text((ROOT / "crbm_fast" / "__init__.py").read_text())
+    run = subprocess.run([sys.executable, "-S", "-c", "import crbm_fast"], capture_output=True, text=True, check=False,
+                         cwd=tmp_path)  # fmt: skip
+    assert "crbm_fast is not built here" in run.stderr
+
+
+def test_nothing_but_numpy_and_scipy_is_imported():
+    code = (
+        "import sys, numpy, scipy.linalg.cython_blas, scipy.special; before = set(sys.modules); import crbm_fast;"
+        "print(sorted({m.split('.')[0] for m in set(sys.modules) - before} - set(sys.stdlib_module_names)))"
+    )
+    imported = ast.literal_eval(run_python("-c", code).stdout)
+    assert [name for name in imported if not name.startswith("_cython_")] == ["crbm_fast"]
+
+
+# --- command line -------------------------------------------------------------------------------------------------
+
+
+def test_demo_compares_and_agrees(capsys):
+    assert _cli.main(["demo", "--visible", "60", "--hidden", "40", "--iterations", "3"]) == 0
+    out = capsys.readouterr().out
+    assert "60 visible and 40 hidden units" in out
+    assert "they agree" in out
+
+
+def test_info(capsys):
+    assert _cli.main(["info"]) == 0
+    assert "instruction set" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        ([], "the following arguments are required: command"),
+        (["demo", "--visible", "0"], "'0' is not a positive integer"),
+        (["nonsense"], "invalid choice: 'nonsense'"),
+    ],
+)
+def test_bad_command_lines(argv, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        _cli.main(argv)
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+# --- documents ----------------------------------------------------------------------------------------------------
+
+
+def test_readme_example_runs():
+    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
+    names = {}
+    exec(compile(code, "README.md", "exec"), names)
+    assert names["b"].tau_v.shape == (784,)
+    assert names["v"].shape == (1000, 784)
+
+
+def test_readme_figures_are_those_of_the_committed_results():
+    sys.path.insert(0, str(ROOT))
+    try:
+        from bench import bench_inference
+    finally:
+        sys.path.remove(str(ROOT))
+    report = json.loads((ROOT / "bench/results/inference.json").read_text())
+    table = re.search(r"<!-- measured: .*? -->\n(.*?)\n<!-- end -->", (ROOT / "README.md").read_text(), re.DOTALL)[1]
+    assert table == bench_inference.markdown(report)
+    assert not report["quick"]
+
+
+def test_bench_runs_at_toy_size(tmp_path):
+    """So that it cannot rot: the functions behind the report, on small problems."""
+    code = (
+        "from bench import bench_inference as b\n"
+        "b.BATCH = 3\n"
+        "full = b.engine_run, b.numpy_run\n"
+        "b.engine_run = lambda nv, nh, *a, **k: full[0](nv // 8, nh // 8, *a, **k)\n"
+        "b.numpy_run = lambda nv, nh: full[1](nv // 8, nh // 8)\n"
+        "b.against_numpy_as_avx2 = lambda quick: None\n"
+        "b.peak_memory = lambda *a: 1.0\n"
+        "b.machine_limits = lambda: None\n"
+        "report = b.run(quick=True)\n"
+        "b.show(report)\n"
+        "import json, sys; json.dump(report, open(sys.argv[1], 'w'))\n"
+    )
+    out = tmp_path / "report.json"
+    run = subprocess.run([sys.executable, "-c", code, str(out)], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    report = json.loads(out.read_text())
+    assert set(report) == set(json.loads((ROOT / "bench/results/inference.json").read_text()))
+    for row in report["bars"]:
+        assert row.keys() == {"what", "sense", "bar", "unit", "measured", "reached"}
+        assert np.isfinite(row["measured"])
