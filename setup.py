@@ -1,6 +1,6 @@
 """Build of the compiled modules; the metadata is in pyproject.toml.
 
-csrc/kernels.c is compiled once per instruction set and real type (ISAS below) with that set's flags; the
+csrc/kernels.c is compiled once per instruction set and real type with that set's flags (csrc/isas.json); the
 objects are linked into crbm_fast._ckernels, which chooses one at import.  Nothing here looks at the CPU of
 the machine that builds.
 
@@ -8,9 +8,11 @@ Environment: CRBM_FAST_DEBUG=1 turns Cython's bounds checks on; CRBM_FAST_NO_OPE
 CRBM_FAST_SANITIZE=address,undefined passes -fsanitize= to compiler and linker.
 """
 
+import json
 import os
-import platform
+import re
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 
@@ -20,14 +22,8 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-# name: (vector width in bytes, flags)
-X86 = {
-    "avx512": (64, ["-march=x86-64-v4", "-mprefer-vector-width=512"]),
-    "avx2": (32, ["-march=x86-64-v3"]),
-    "baseline": (16, []),
-}
-ARM = {"neon": (16, [])}
-OTHER = {"baseline": (16, [])}
+# {machine: {instruction set: {vector width in bytes, compiler flags}}}
+ISAS = json.loads(Path("csrc/isas.json").read_text(encoding="utf-8"))
 
 # No fast-math: a unit whose logit passes +-88 makes infinities on the way.  Contraction gives multiply-adds.
 C_FLAGS = ["-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
@@ -36,23 +32,18 @@ WARNINGS = ["-Wall", "-Wextra"]
 
 HEADERS = [str(p) for p in sorted(Path("csrc").glob("*.h"))]
 DEBUG = os.environ.get("CRBM_FAST_DEBUG") == "1"
+SWITCHES = [name for name in os.environ if name in ("CRBM_FAST_DEBUG", "CRBM_FAST_NO_OPENMP", "CRBM_FAST_SANITIZE")]
 SANITIZE = [f"-fsanitize={s}" for s in [os.environ.get("CRBM_FAST_SANITIZE")] if s]
 
 
-def target_machine():
-    """The machine compiled for: macOS may cross-compile, and says so in ARCHFLAGS."""
-    archflags = os.environ.get("ARCHFLAGS", "")
-    for name in ("arm64", "x86_64"):
-        if f"-arch {name}" in archflags:
-            return name
-    return platform.machine()
-
-
 def isas():
-    machine = target_machine().lower()
-    if machine in ("x86_64", "amd64"):
-        return X86
-    return ARM if machine in ("arm64", "aarch64") else OTHER
+    """The instruction sets of the machine compiled for; on macOS the compiler may be told several at once."""
+    flags = os.environ.get("ARCHFLAGS") or sysconfig.get_config_var("CFLAGS") or ""
+    machines = set(re.findall(r"-arch\s+(\w+)", flags)) or {sysconfig.get_platform().rsplit("-", 1)[-1]}
+    if len(machines) > 1:
+        return ISAS["other"]
+    machine = machines.pop().lower()
+    return ISAS[{"amd64": "x86_64", "aarch64": "arm64"}.get(machine, machine if machine in ISAS else "other")]
 
 
 def write_blas_int():
@@ -66,16 +57,18 @@ def write_blas_int():
 
 class BuildExt(build_ext):
     def build_extensions(self):
+        self.force = bool(self.force or SWITCHES)        # timestamps do not know about switches
         openmp = self.openmp_flags()
         for ext in self.extensions:
-            ext.extra_compile_args = CYTHON_FLAGS + openmp + SANITIZE
-            ext.extra_link_args = openmp + SANITIZE
+            threads = openmp if ext.name == "crbm_fast._engine" else []
+            ext.extra_compile_args = CYTHON_FLAGS + threads + SANITIZE
+            ext.extra_link_args = threads + SANITIZE
             if ext.name == "crbm_fast._ckernels":
                 ext.extra_objects = self.kernel_objects()
         super().build_extensions()
 
     def openmp_flags(self):
-        """The flag that makes a parallel region run, or none with a note: threads are then off."""
+        """The flag that links OpenMP, or none with a note: threads are then off (Apple's clang has no OpenMP)."""
         if os.environ.get("CRBM_FAST_NO_OPENMP") == "1":
             return []
         source = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n"
@@ -93,14 +86,14 @@ class BuildExt(build_ext):
     def kernel_objects(self):
         objects = []
         have = [(f"CRBM_HAVE_{isa}", None) for isa in isas()]
-        for isa, (width, flags) in isas().items():
+        for isa, how in isas().items():
             for bits in (32, 64):
                 objects += self.compiler.compile(
                     ["csrc/kernels.c"],
                     output_dir=str(Path(self.build_temp, f"{isa}_{bits}")),
-                    macros=[("CRBM_ISA", isa), ("CRBM_REAL", str(bits)), ("VBYTES", str(width))],
+                    macros=[("CRBM_ISA", isa), ("CRBM_REAL", str(bits)), ("VBYTES", str(how["bytes"]))],
                     include_dirs=["csrc"],
-                    extra_postargs=C_FLAGS + WARNINGS + flags + SANITIZE,
+                    extra_postargs=C_FLAGS + WARNINGS + how["flags"] + SANITIZE,
                     depends=HEADERS,
                 )
         objects += self.compiler.compile(
@@ -117,7 +110,7 @@ def extension(name):
         include_dirs=["csrc", np.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
         # Without these an edited kernel would be recompiled but not relinked, and the old one run.
-        depends=[*HEADERS, "csrc/kernels.c", "csrc/dispatch.c", "setup.py"],
+        depends=[*HEADERS, "csrc/kernels.c", "csrc/dispatch.c", "csrc/isas.json", "setup.py"],
     )
 
 
@@ -126,6 +119,7 @@ setup(
     cmdclass={"build_ext": BuildExt},
     ext_modules=cythonize(
         [extension(name) for name in ("_ckernels", "_blas", "_engine")],
+        force=bool(SWITCHES),
         compiler_directives={
             "language_level": 3,
             "boundscheck": DEBUG,

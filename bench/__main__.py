@@ -26,7 +26,9 @@ def main():
         bench_inference.plot(report, args.plot)
     if args.markdown:
         print("\n" + bench_inference.markdown(report))
-    return 0 if all(row["reached"] for row in report["bars"]) else 1
+    missed = sum(not row["reached"] for row in report["bars"])
+    print(f"\n{len(report['bars']) - missed} bars reached, {missed} missed")
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":

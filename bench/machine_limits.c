@@ -10,6 +10,11 @@
 
 typedef float vec __attribute__((vector_size(VBYTES)));
 enum { LANES = VBYTES / 4, CHAINS = 12 };
+#ifdef __aarch64__
+#define KEEP(x) "+w"(x)
+#else
+#define KEEP(x) "+x"(x)
+#endif
 
 static double now(void)
 {
@@ -32,7 +37,7 @@ static double arithmetic(int divide)
         for (long r = 0; r < rounds; r++)
             for (int i = 0; i < CHAINS; i++) {
                 x[i] = divide ? m / x[i] : x[i] * m + a;
-                __asm__ volatile("" : "+m"(*(char *)&rounds));      /* keep the rounds apart */
+                __asm__ volatile("" : KEEP(x[i]));      /* keep the rounds apart */
             }
         const double t = (now() - start) / ((double)rounds * CHAINS * LANES);
         best = t < best ? t : best;

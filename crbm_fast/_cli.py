@@ -5,8 +5,23 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from crbm_fast import __version__, show_config
+
+
+def _at_least(low: int, kind: str, text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = low - 1
+    if number < low:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a {kind} integer")
+    return number
+
+
+_positive = partial(_at_least, 1, "positive")
+_seed = partial(_at_least, 0, "non-negative")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     demo.add_argument("--visible", type=_positive, default=1000, metavar="NV", help="visible units (default 1000)")
     demo.add_argument("--hidden", type=_positive, default=500, metavar="NH", help="hidden units (default 500)")
     demo.add_argument("--iterations", type=_positive, default=10, metavar="T", help="iterations (default 10)")
-    demo.add_argument("--seed", type=int, default=0, help="seed of the random RBM (default 0)")
+    demo.add_argument("--seed", type=_seed, default=0, help="seed of the random RBM (default 0)")
     commands.add_parser("info", help="print the instruction set, the BLAS and the threads in use")
     args = parser.parse_args(argv)
     if args.command == "info":
@@ -33,16 +48,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     from crbm_fast._demo import demo as run
 
     return run(args.visible, args.hidden, args.iterations, args.seed)
-
-
-def _positive(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
-    return number
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] |
         "scipy": scipy.__version__,
         "machine": f"{platform.system()} {platform.machine()}",
         "instruction set": _ckernels.active_isa(),
-        "available": ", ".join(_ckernels.available_isas()),
+        "available here": ", ".join(_ckernels.available_isas()),
         "BLAS": f"{blas.get('name', 'unknown')} {blas.get('version', '')} (through scipy)",
         "BLAS thread switch": _blas.switch_name() or "none: BLAS keeps its own number of threads",
         "threads": f"{check_threads(None)} (OpenMP)" if _engine.OPENMP else "1 (built without OpenMP)",

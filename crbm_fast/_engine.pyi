@@ -6,6 +6,8 @@ from numpy.typing import NDArray
 OPENMP: bool
 METHODS: dict[str, int]
 
+def max_threads() -> int: ...
+
 class Core:
     W: NDArray[Any]
     nv: int

@@ -3,7 +3,7 @@
     Core.run    -> run_messages   sum-product, max-product: a state per edge, csrc/sum_product.h, log_domain.h
                 -> run_fields     mixed-product, mean-field, tap: GEMMs over chunks of instances
     Core.gibbs  -> run_fields' chunks and GEMMs, with a draw between
-    exact       -> enumeration of the smaller side, in blocks, as GEMMs
+    enumerate_states              the exact method, in blocks, as GEMMs
 
 Callers (inference.py) have checked every argument: arrays are C-contiguous, of the engine's dtype and of the
 right shape.  A clamped visible unit has the bias +-inf.
@@ -39,40 +39,40 @@ cnp.import_array()
 
 cdef extern from "sync.h" nogil:
     long crbm_take(long *next)
-    int crbm_wait_turn(long *turn, long mine, int *cancel)
-    void crbm_pass_turn(long *turn)
+    long crbm_look(long *word)
+    void crbm_pause()
     void crbm_raise_flag(int *flag)
     int crbm_flag(int *flag)
     double crbm_now()
+    int crbm_openmp
+    int crbm_team_size()
+    int crbm_max_threads()
 
 cdef extern from "memory.h" nogil:
     void *crbm_alloc(size_t bytes)
 
-cdef extern from *:
-    """
-    #ifdef _OPENMP
-    enum { crbm_openmp = 1 };
-    #else
-    enum { crbm_openmp = 0 };
-    #endif
-    """
-    int crbm_openmp
-
 OPENMP = bool(crbm_openmp)
 
-# GNU OpenMP hangs when a process that has used it forks and the child starts a parallel region.  A forked
-# child therefore works with one thread; the results are the same.
+# GNU OpenMP hangs when a process that has used it forks and the child starts a parallel region.  The child of a
+# process that has used threads therefore works with one; the results are the same.
+cdef bint _threaded = False
 cdef bint _forked = False
 
 
 def _after_fork():
     global _forked
-    _forked = True
+    _forked = _threaded
 
 
 os.register_at_fork(after_in_child=_after_fork)
 
-cdef enum Method:
+
+def max_threads():
+    """Threads a run may have: what OpenMP says (OMP_NUM_THREADS, threadpoolctl), 1 without it or after a fork."""
+    return 1 if _forked else crbm_max_threads()
+
+
+cdef enum Method:           # in this order: those with messages, then those with padded weights, then the rest
     SUM_PRODUCT
     MAX_PRODUCT
     MIXED_PRODUCT
@@ -98,8 +98,9 @@ cdef double POLL_SECONDS = 0.05
 # From this many edges on, even a batch is worked off one RBM after the other, its rows shared by the threads:
 # the working set stays that of one RBM, and worker 0 sees every iteration (and so Ctrl-C).
 cdef Py_ssize_t LARGE = 1 << 22
-# Below this many edges a sweep is too short to be shared (32768 edges: 10 microseconds).
-cdef Py_ssize_t SMALL = 1 << 15
+# Below this many edges the rows of one RBM are not shared: a sweep takes 150 microseconds, and where another
+# process has one of the cores, waiting for that thread takes milliseconds.
+cdef Py_ssize_t SMALL = 1 << 19
 
 
 @cython.internal
@@ -128,7 +129,7 @@ cdef inline size_t lines(size_t size) noexcept nogil:
 
 
 cdef inline char *data(object a) except? NULL:
-    return NULL if a is None else <char *> cnp.PyArray_DATA(<cnp.ndarray> a)
+    return NULL if a is None else <char *> cnp.PyArray_DATA(<cnp.ndarray?> a)
 
 
 # What one run is about; the same for all its threads.
@@ -161,8 +162,9 @@ cdef struct Job:
     char *state                # (N, nv, ld) kept for the next warm start
     bint resume                # start from `state`
     # shared by the threads
-    long next
-    long turn
+    long next                  # piece of work to be taken next
+    long turn                  # instance whose Gamma is to be added next
+    long idle                  # workers that have found no more work
     int cancel
     double next_poll
     PyObject *owner
@@ -180,6 +182,16 @@ cdef void poll(Job *job) noexcept nogil:
         except BaseException as e:
             (<Core> job.owner).interrupt = e
             crbm_raise_flag(&job.cancel)
+
+
+cdef void finish(Job *job, int worker, int team) noexcept nogil:
+    """Wait, as worker 0, for the others, still looking for signals."""
+    crbm_take(&job.idle)
+    # if OpenMP gave fewer threads, the other workers come after this one
+    if worker == 0 and crbm_team_size() == team:
+        while crbm_look(&job.idle) < team and not crbm_flag(&job.cancel):
+            poll(job)
+            crbm_pause()
 
 
 # --- sum-product and max-product: messages ------------------------------------------------------------------
@@ -315,7 +327,8 @@ cdef void solve(Job *job, Slot *s, Py_ssize_t n, int team, bint caller) noexcept
     for t in range(1, job.max_iter + 1):
         s.track = t == 1 and (warm or job.tol > 0 or job.max_iter == 1)
         s.blind = t == 1 and warm
-        s.last = t == job.max_iter and job.gamma_mode != GAMMA_NONE and job.method == SUM_PRODUCT
+        s.last = (t == job.max_iter and job.damping == 0 and job.gamma_mode != GAMMA_NONE
+                  and job.method == SUM_PRODUCT)
         change = all_groups(job, s, n, team, SWEEP)
         change = fmax(change, k.close_h(s.theta_h, s.tau_h0, s.tau_h1, b2, s.part, groups, nh, ld)
                       / (1 - job.damping))
@@ -335,21 +348,27 @@ cdef void solve(Job *job, Slot *s, Py_ssize_t n, int team, bint caller) noexcept
             for g in range(groups):
                 log_z -= s.edges[g]
             job.log_z[n] = log_z
-        if job.gamma_mode == GAMMA_EACH or (job.gamma_mode == GAMMA_SUM
-                                            and crbm_wait_turn(&job.turn, n, &job.cancel)):
+        if job.gamma_mode == GAMMA_SUM:
+            # Added in the order of the instances, which are taken in order: who has the lowest number never waits.
+            while crbm_look(&job.turn) != n and not crbm_flag(&job.cancel):
+                if caller:
+                    poll(job)
+                crbm_pause()
+        if job.gamma_mode != GAMMA_NONE and not crbm_flag(&job.cancel):
             all_groups(job, s, n, team, GAMMA_FROM_COND if s.last else GAMMA_FROM_MESSAGES)
-            crbm_pass_turn(&job.turn)
+            crbm_take(&job.turn)
     if job.messages != NULL:
         k.unpad(job.messages + n * nv * nh * item, s.msg, nv, nh, ld, job.form)
 
 
-cdef void work_instances(Job *job, Slot *s, int worker) noexcept nogil:
+cdef void work_instances(Job *job, Slot *s, int worker, int team) noexcept nogil:
     cdef Py_ssize_t n
     while True:
         n = crbm_take(&job.next)
         if n >= job.N or crbm_flag(&job.cancel):
-            return
+            break
         solve(job, s, n, 1, worker == 0)
+    finish(job, worker, team)
 
 
 # --- mixed-product, mean-field, tap, Gibbs: fields ------------------------------------------------------------
@@ -362,19 +381,19 @@ cdef struct Chunk:
     char *tau_v         # (size, nv)
     char *field_v       # (size, nv)  sum over h
     char *theta_v       # (size, nv)  b1 + field_v
-    char *sent          # (size, nv)  what v sends to h: tau_v, or its most likely state
+    char *sent          # (size, nv)  what v sends to h: tau_v, or its most likely state, averaged by damping
     char *tau_h0        # (size, ld)
     char *tau_h1        # (size, ld)
     char *theta_h       # (size, ld)
     char *extra_v       # (size, nv)  TAP: variances, reactions
-    char *extra_h       # (size, ld)  likewise; mixed-product: theta_h before
-    char *linear_h      # (size, ld)  b2 + sent W: theta_h before damping and TAP's reaction
+    char *extra_h       # (size, ld)  likewise
+    char *linear_h      # (size, ld)  b2 + sent W: theta_h before TAP's reaction
     double *change      # (size,)
     Py_ssize_t *instance    # (size,)
 
 
 cdef Py_ssize_t chunk_size(Py_ssize_t N) noexcept nogil:
-    """Instances per chunk: 8 chunks or a multiple for small batches, at most 64 (GEMMs are efficient by then)."""
+    """Instances per chunk: an eighth of the batch, at most 64, by when GEMMs are efficient."""
     return min(<Py_ssize_t> 64, (N + 7) // 8)
 
 
@@ -422,6 +441,7 @@ cdef void copy_slot(const Job *job, Chunk *c, Py_ssize_t to, Py_ssize_t from_) n
     memcpy(c.tau_h1 + to * h, c.tau_h1 + from_ * h, h)
     memcpy(c.theta_h + to * h, c.theta_h + from_ * h, h)
     # not carried on, but still to be read by `retire` in this iteration
+    memcpy(c.theta_v + to * v, c.theta_v + from_ * v, v)
     memcpy(c.field_v + to * v, c.field_v + from_ * v, v)
     memcpy(c.extra_h + to * h, c.extra_h + from_ * h, h)
     memcpy(c.linear_h + to * h, c.linear_h + from_ * h, h)
@@ -434,8 +454,12 @@ cdef double slot_log_z(const Job *job, Chunk *c, Py_ssize_t s) noexcept nogil:
         const crbm_kernels *k = job.k
         Py_ssize_t nv = job.nv, nh = job.nh, v = s * nv * job.item, h = s * job.ld * job.item
     if job.method == MIXED_PRODUCT:
-        # log sum_h exp(-E(v, h)) at the v found: -F(v), Eq. 4
-        return k.dot_free(c.b1 + v, c.sent + v, nv) + k.softplus_sum(c.linear_h + h, nh)
+        # log sum_h exp(-E(v, h)) at the v found, which theta_v holds by now: -F(v), Eq. 4
+        # linear_h = v W + b2
+        # (1, nh) = (1, nv) (nv, nh) + (1, nh)
+        memcpy(c.linear_h + h, c.b2 + h, nh * job.item)
+        gemm(<int> job.item, False, False, 1, nh, nv, c.theta_v + v, nv, job.W, nh, 1, c.linear_h + h, nh)
+        return k.dot_free(c.b1 + v, c.theta_v + v, nv) + k.softplus_sum(c.linear_h + h, nh)
     if job.method == MEAN_FIELD:
         # the bound at tau_v and the tau_h that is best for it
         return k.mean_sum(c.b1 + v, c.field_v + v, nv) + k.softplus_sum(c.linear_h + h, nh)
@@ -447,13 +471,13 @@ cdef double slot_log_z(const Job *job, Chunk *c, Py_ssize_t s) noexcept nogil:
 
 
 cdef void keep(const Job *job, Chunk *c, Py_ssize_t s, char *to) noexcept nogil:
-    """Write what slot s needs to go on: tau_v, and tau_h or, for mixed-product, its logits."""
+    """Write what slot s needs to go on: tau_v (for mixed-product what v sends) and tau_h."""
     cdef:
         size_t v = job.nv * job.item, h = job.nh * job.item
-        char *hidden = c.theta_h if job.method == MIXED_PRODUCT else c.tau_h1
+        char *visible = c.sent if job.method == MIXED_PRODUCT else c.tau_v
     to += c.instance[s] * (v + h)
-    memcpy(to, c.tau_v + s * v, v)
-    memcpy(to + v, hidden + s * job.ld * job.item, h)
+    memcpy(to, visible + s * v, v)
+    memcpy(to + v, c.tau_h1 + s * job.ld * job.item, h)
 
 
 cdef void retire(const Job *job, Chunk *c, Py_ssize_t s, Py_ssize_t t) noexcept nogil:
@@ -490,18 +514,20 @@ cdef void solve_chunk(Job *job, Chunk *c, Py_ssize_t first, Py_ssize_t m, bint c
         c.instance[s] = first + s
         memcpy(c.b1 + v, job.b1 + (first + s) * nv * item, nv * item)
         memcpy(c.b2 + h, job.b2 + (first + s) * nh * item, nh * item)
-        memcpy(c.theta_h + h, c.b2 + h, ld * item)
         if job.init == NULL:
             k.logistic_step(c.tau_v + v, c.b1 + v, 1, 0, nv)
+            k.logistic_step(c.tau_h1 + h, c.b2 + h, 1, 0, nh)
             k.fill(c.sent + v, 0, nv)                                  # M = 0.5
         else:
             init = job.init + (first + s) * (nv + nh) * item
             memcpy(c.tau_v + v, init, nv * item)
+            memcpy(c.sent + v, init, nv * item)
             memcpy(c.tau_h1 + h, init + nv * item, nh * item)
-            if mixed:
-                k.decode(c.sent + v, c.tau_v + v, 0.5, nv)
-                memcpy(c.theta_h + h, init + nv * item, nh * item)
-        if mixed or job.init == NULL:
+    if mixed:
+        # what v sends is all there is to start from
+        fields_h(job, c, m)
+        for s in range(m):
+            h = s * ld * item
             k.logistic_step(c.tau_h1 + h, c.theta_h + h, 1, 0, nh)
             k.logistic_step(c.tau_h0 + h, c.theta_h + h, -1, 0, nh)
     for t in range(1, job.max_iter + 1):
@@ -530,16 +556,17 @@ cdef void solve_chunk(Job *job, Chunk *c, Py_ssize_t first, Py_ssize_t m, bint c
             k.decode(c.theta_v, c.theta_v, 0, m * nv)
             for s in range(m):
                 v = s * nv * item
-                c.change[s] = fmax(c.change[s], k.max_change(c.theta_v + v, c.sent + v, nv))
-            memcpy(c.sent, c.theta_v, m * nv * item)
-            memcpy(c.extra_h, c.theta_h, m * ld * item)
+                if t == 1 and job.init != NULL:
+                    c.change[s] = 0        # there was no tau_v before
+                c.change[s] = fmax(c.change[s] / (1 - job.damping), k.max_change(c.theta_v + v, c.sent + v, nv))
+            k.blend(c.sent, c.theta_v, 1 - job.damping, m * nv)
         else:
+            for s in range(m):
+                c.change[s] /= 1 - job.damping
             memcpy(c.sent, c.tau_v, m * nv * item)
         # visible -> hidden, Eq. 17
         fields_h(job, c, m)
         memcpy(c.linear_h, c.theta_h, m * ld * item)
-        if mixed and job.damping > 0:
-            k.blend(c.theta_h, c.extra_h, job.damping, m * ld)
         if tap:
             # reaction_h = var_v W^2
             # (m, nh) = (m, nv) (nv, nh)
@@ -552,7 +579,7 @@ cdef void solve_chunk(Job *job, Chunk *c, Py_ssize_t first, Py_ssize_t m, bint c
             change = k.logistic_step(c.tau_h1 + h, c.theta_h + h, 1, 0 if mixed else job.damping, nh)
             if mixed:
                 k.logistic_step(c.tau_h0 + h, c.theta_h + h, -1, 0, nh)
-            c.change[s] = fmax(c.change[s], change) / (1 - job.damping)
+            c.change[s] = fmax(c.change[s], change / (1 - job.damping))
         if caller:
             poll(job)
         if crbm_flag(&job.cancel):
@@ -569,17 +596,6 @@ cdef void solve_chunk(Job *job, Chunk *c, Py_ssize_t first, Py_ssize_t m, bint c
                         copy_slot(job, c, s, m)
             if m == 0:
                 return
-
-
-cdef void work_chunks(Job *job, char *room, int worker) noexcept nogil:
-    cdef:
-        Py_ssize_t size = chunk_size(job.N), first
-        Chunk c = chunk_at(job, room)
-    while True:
-        first = crbm_take(&job.next) * size
-        if first >= job.N or crbm_flag(&job.cancel):
-            return
-        solve_chunk(job, &c, first, min(size, job.N - first), worker == 0)
 
 
 # --- Gibbs -----------------------------------------------------------------------------------------------------
@@ -625,15 +641,20 @@ cdef void sample_chunk(Job *job, Draws *d, Chunk *c, Py_ssize_t first, Py_ssize_
         memcpy(d.h + (first + s) * nh * item, c.tau_h1 + s * ld * item, nh * item)
 
 
-cdef void work_samples(Job *job, Draws *d, char *room, int worker) noexcept nogil:
+cdef void work_chunks(Job *job, Draws *d, char *room, int worker, int team) noexcept nogil:
+    """Take chunks until none is left: sample them if there is something to draw, else solve them."""
     cdef:
         Py_ssize_t size = chunk_size(job.N), first
         Chunk c = chunk_at(job, room)
     while True:
         first = crbm_take(&job.next) * size
         if first >= job.N or crbm_flag(&job.cancel):
-            return
-        sample_chunk(job, d, &c, first, min(size, job.N - first), worker == 0)
+            break
+        if d != NULL:
+            sample_chunk(job, d, &c, first, min(size, job.N - first), worker == 0)
+        else:
+            solve_chunk(job, &c, first, min(size, job.N - first), worker == 0)
+    finish(job, worker, team)
 
 
 # --- moments: Gamma where it is an outer product ------------------------------------------------------------------
@@ -690,7 +711,10 @@ cdef class Core:
         self.nv, self.nh = W.shape
         self.item = self.k.itemsize
         self.ld = crbm_padded(self.nh, self.item)
-        self.max_weight = self.k.max_abs(data(W), self.nv * self.nh)
+        cdef const char *W0 = data(W)
+        cdef Py_ssize_t edges = self.nv * self.nh
+        with nogil:
+            self.max_weight = self.k.max_abs(W0, edges)
         self.form = -1
         self.has_squares = self.has_row_sum = False
         check_size(self.nv, self.ld)
@@ -700,13 +724,18 @@ cdef class Core:
         return self.k.isa.decode()
 
     cdef int team(self) noexcept:
-        return 1 if _forked or not crbm_openmp else self.n_threads
+        global _threaded
+        if _forked or not crbm_openmp or self.n_threads == 1:
+            return 1
+        _threaded = True
+        return self.n_threads
 
     cdef int prepare(self, Job *job, b1, b2) except -1:
         """Fill in what every run needs."""
         memset(job, 0, sizeof(Job))
         job.k = self.k
         job.N, job.nv, job.nh, job.ld, job.item = b1.shape[0], self.nv, self.nh, self.ld, self.item
+        check_size(job.N)
         job.W = data(self.W)
         job.b1, job.b2 = data(b1), data(b2)
         job.max_weight = self.max_weight
@@ -721,7 +750,8 @@ cdef class Core:
             size_t padded = self.nv * self.ld * self.item
             int form = CRBM_EXP
             char *p
-        if job.method == MAX_PRODUCT or self.max_weight > self.k.max_weight:
+        if (job.method == MAX_PRODUCT or self.max_weight > self.k.max_weight
+                or (job.method == MIXED_PRODUCT and job.damping > 0)):      # then v sends fractions
             form = CRBM_PLAIN
         job.form = form
         if job.method <= MIXED_PRODUCT:
@@ -770,13 +800,13 @@ cdef class Core:
         self.take_weights(&job)
         if job.method <= MAX_PRODUCT:
             self.run_messages(&job, warm_start)
-            if job.method == MAX_PRODUCT and (log_z is not None or gamma is not None):
+            if job.method == MAX_PRODUCT and self.interrupt is None and (log_z is not None or gamma is not None):
                 with single_thread():
                     self.decode_map(&job)
         else:
             with single_thread():
-                self.run_fields(&job, warm_start)
-                if gamma is not None:
+                self.run_fields(&job, NULL, warm_start)
+                if gamma is not None and self.interrupt is None:
                     self.gamma_of_fields(&job)
         self.raise_interrupt()
 
@@ -791,7 +821,7 @@ cdef class Core:
             int team = self.team(), w, slots = 1
             Py_ssize_t groups = n_groups(job), edges = self.nv * self.nh, n
             size_t matrix = self.nv * self.ld * self.item, row = self.ld * self.item, size
-            bint each_keeps = warm_start, by_rows
+            bint by_rows
             bint own_cond = job.gamma_mode != GAMMA_NONE and job.method == SUM_PRODUCT and (
                 warm_start or job.messages != NULL or job.log_z != NULL)
             Slot *s
@@ -812,7 +842,7 @@ cdef class Core:
             elif self.state_max > job.max_weight:
                 job.max_weight = self.state_max     # the weights were larger when the messages were made
             job.state = self.state.start
-        size = ((0 if each_keeps else lines(matrix)) + (lines(matrix) if own_cond else 0) + groups * row + 3 * row
+        size = ((0 if warm_start else lines(matrix)) + (lines(matrix) if own_cond else 0) + groups * row + 3 * row
                 + lines(self.nv * self.item) + team * row + lines(groups * sizeof(double))
                 + lines(team * sizeof(double)))
         room = self.room.reserve(slots * (size + lines(sizeof(Slot))))
@@ -820,7 +850,7 @@ cdef class Core:
         p = room + slots * lines(sizeof(Slot))
         for w in range(slots):
             s[w].msg = p
-            if not each_keeps:
+            if not warm_start:
                 p += lines(matrix)
             s[w].cond = s[w].msg
             if own_cond:
@@ -849,18 +879,17 @@ cdef class Core:
                     if crbm_flag(&job.cancel):
                         break
             elif team == 1:
-                work_instances(job, s, 0)
+                work_instances(job, s, 0, 1)
             else:
                 for w in prange(team, num_threads=team, schedule="static", chunksize=1):
-                    work_instances(job, &s[w], w)
+                    work_instances(job, &s[w], w, team)
         return 0
 
-    cdef int run_fields(self, Job *job, bint warm_start) except -1:
+    cdef int run_fields(self, Job *job, Draws *d, bint warm_start) except -1:
         cdef:
             Py_ssize_t size = chunk_size(job.N)
             int team = <int> min(<Py_ssize_t> self.team(), (job.N + size - 1) // size), w
             size_t bytes = chunk_bytes(job)
-            size_t kept = job.N * (self.nv + self.nh) * self.item
             char *room = self.room.reserve(team * bytes)
         if warm_start:
             key = (job.method, job.N)
@@ -868,15 +897,15 @@ cdef class Core:
                 job.init = self.state.start
             else:
                 self.state_key = None
-                self.state.reserve(max(<size_t> 1, kept))
+                self.state.reserve(<size_t> (job.N * (self.nv + self.nh) * self.item))
             job.state = self.state.start
             self.state_key = key
         with nogil:
             if team == 1:
-                work_chunks(job, room, 0)
+                work_chunks(job, d, room, 0, 1)
             else:
                 for w in prange(team, num_threads=team, schedule="static", chunksize=1):
-                    work_chunks(job, room + w * bytes, w)
+                    work_chunks(job, d, room + w * bytes, w, team)
         return 0
 
     cdef int gamma_of_fields(self, Job *job) except -1:
@@ -938,24 +967,12 @@ cdef class Core:
         cdef:
             Job job
             Draws d
-            Py_ssize_t size
-            int team, w
-            size_t bytes
-            char *room
         self.prepare(&job, b1, b2)
         if job.N == 0:
             return
         d.v, d.h, d.seed, d.instance, d.step, d.n_steps = data(v), data(h), seed, instance, step, n_steps
-        size = chunk_size(job.N)
-        team = <int> min(<Py_ssize_t> self.team(), (job.N + size - 1) // size)
-        bytes = chunk_bytes(&job)
-        room = self.room.reserve(team * bytes)
-        with single_thread(), nogil:
-            if team == 1:
-                work_samples(&job, &d, room, 0)
-            else:
-                for w in prange(team, num_threads=team, schedule="static", chunksize=1):
-                    work_samples(&job, &d, room + w * bytes, w)
+        with single_thread():
+            self.run_fields(&job, &d, False)
         self.raise_interrupt()
 
 

@@ -98,20 +98,20 @@ def _bethe(W: Array, b1: Array, b2: Array, M_hv: Array, tau_h: Array) -> Any:
 
 
 def mixed_product(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) -> Result:
-    """Algorithm 1, mixed-product: Eq. 15 in place of Eq. 14; damping acts on the logit of tau_h.
+    """Algorithm 1, mixed-product: Eq. 15 in place of Eq. 14; damping acts on the log messages, W v.
 
     Gamma is E[v h'] with v at its maximum, what Eq. 7 asks for; log_z is log sum_h exp(-E(v, h)) there.
     """
     nv, nh = W.shape
     M_hv: Array = np.full((nh, nv), 0.5)
-    theta_h, tau_h = b2, expit(b2)
+    tau_h, sent = expit(b2), np.zeros(nv)
     for _ in range(T):
         M_vh = message_h_to_v(W, M_hv, tau_h)
         tau_v = belief(b1, M_vh)
         v = (tau_v > 0.5).astype(float)
-        M_hv = expit(W.T * v)
-        theta_h = (1 - damping) * (b2 + np.log(M_hv / (1 - M_hv)).sum(axis=1)) + damping * theta_h
-        tau_h = expit(theta_h)
+        sent = (1 - damping) * v + damping * sent
+        M_hv = expit(W.T * sent)
+        tau_h = belief(b2, M_hv)
     return {
         "tau_v": tau_v,
         "tau_h": tau_h,

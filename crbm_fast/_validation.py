@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crbm_fast._ckernels import first_beyond, overlaps
+from crbm_fast._engine import max_threads
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -24,13 +25,13 @@ LIMITS = {np.dtype(np.float32): 1e30, np.dtype(np.float64): 1e300}
 
 
 class EfficiencyWarning(UserWarning):
-    """An argument had to be copied or converted; said once per place in the code."""
+    """A large argument had to be copied; said once per place in the code."""
 
 
 def warn(message: str, category: type[Warning]) -> None:
     """Warn, pointing at the first caller outside this package."""
     frame, level = sys._getframe(1), 2
-    package = os.path.dirname(__file__)
+    package = os.path.dirname(__file__) + os.sep
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
@@ -56,6 +57,8 @@ def as_numeric(name: str, value: ArrayLike) -> NDArray[Any]:
     """`value` as an array of real numbers, its dtype as it came."""
     if hasattr(value, "toarray"):
         raise TypeError(f"{name} is a sparse matrix; pass {name}.toarray()")
+    if value is None:
+        raise TypeError(f"{name} is None; pass an array (zeros for no {name})")
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} is a masked array; pass {name}.filled(...)")
     try:
@@ -113,8 +116,9 @@ def check_biases(
     for name, value, n, letter in (("b_v", b_v, shape[0], "nv"), ("b_h", b_h, shape[1], "nh")):
         array = as_float(name, value, dtype)
         if np.ndim(value) not in (1, 2) or array.shape[-1] != n:
+            hint = "; is W transposed?" if array.ndim and array.shape[-1] == sum(shape) - n else ""
             raise ValueError(
-                f"{name} has shape {np.shape(value)}; expected ({n},) or (N, {n}), as W has {letter}={n}"
+                f"{name} has shape {np.shape(value)}; expected ({n},) or (N, {n}), as W has {letter}={n}{hint}"
             )
         arrays.append(array)
     v, h = arrays
@@ -140,7 +144,7 @@ def check_evidence(
         raise ValueError("evidence must be a pair (mask, values): which visible units, and their states") from error
     mask = as_numeric("evidence mask", mask)
     if mask.dtype != np.bool_:
-        raise TypeError(f"evidence mask has dtype {mask.dtype}; expected bool")
+        raise TypeError(f"evidence mask has dtype {mask.dtype}; expected bool, one per visible unit (not indices)")
     values = as_numeric("evidence values", values)
     shape = b_v.shape[1:] if single else b_v.shape
     for name, array in (("mask", mask), ("values", values)):
@@ -195,12 +199,11 @@ def check_real(name: str, value: Any, low: float, below: float) -> float:
 
 
 def check_threads(n_threads: Any) -> int:
-    """The number given, else the cores this process may use."""
+    """The number given, else the cores this process may use and OpenMP's limit allows."""
     if n_threads is not None:
         return check_int("n_threads", n_threads, 1, 1024)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores, max_threads())
 
 
 def check_out(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 Method = Literal["sum-product", "mixed-product", "max-product", "mean-field", "tap", "exact"]
 
-METHODS = ("sum-product", "mixed-product", "max-product", "mean-field", "tap", "exact")
+METHODS = get_args(Method)
 _PER_EDGE = ("sum-product", "max-product")
 _MAX_ENUMERATED = 25
 
@@ -37,7 +38,7 @@ class ConvergenceWarning(UserWarning):
     """Inference on a single RBM stopped at `max_iter` before reaching `tol`."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Beliefs:
     """What inference found.  One RBM: vectors and numbers; a batch: one row or entry per instance.
 
@@ -55,7 +56,7 @@ class Beliefs:
     residual : float or (N,) float64
         Largest change of a belief in the last iteration, divided by `1 - damping`, so that a damped step counts as
         the whole one.  In the first iteration, and with damping, also the largest relative change of a message v -> h
-        before damping (sum-product and max-product); 1 when a predicted v changed (mixed-product).
+        before damping (sum-product and max-product); for mixed-product always also that of what v sends.
     gamma : (nv, nh), (N, nv, nh), or None
         E[v h'] under the method's own distribution; see `infer`.
     log_z : float, (N,) float64, or None
@@ -72,6 +73,15 @@ class Beliefs:
     gamma: NDArray[Any] | None = None
     log_z: Any = None
     messages: NDArray[Any] | None = None
+
+    def __repr__(self) -> str:
+        """Shapes of arrays, values of numbers."""
+
+        def brief(value: Any) -> str:
+            return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else f"{value}"
+
+        fields = ((name, getattr(self, name)) for name in self.__dataclass_fields__)
+        return "Beliefs(" + ", ".join(f"{name}={brief(x)}" for name, x in fields if x is not None) + ")"
 
 
 @dataclass(slots=True, eq=False)
@@ -99,7 +109,9 @@ class Engine:
     Holds what is made from `W` once (`exp(W)`) and scratch memory, so that a repeated call allocates nothing.  `W`
     is not copied where it is a C-contiguous array of the right dtype: after changing it, call `update`.
 
-    One engine serves one thread at a time; make one for each thread.  The GIL is released while it works.
+    One engine serves one thread at a time; make one for each thread.  The GIL is released while it works, and scipy's
+    BLAS, whose threads are shared by the whole process, is held to one thread per caller.  A pickled or copied engine
+    starts without messages.
 
     Parameters
     ----------
@@ -109,10 +121,12 @@ class Engine:
         Precision of the computation and of the results.  Default: that of `W` (float16 becomes float32, integers
         and booleans float64).
     n_threads : int, optional
-        Default: the cores this process may use.  Results have the same bits for any number.
+        Default: the cores this process may use, or fewer if OMP_NUM_THREADS says so.  Results have the same bits for
+        any number.  A single RBM is shared by threads for sum-product and max-product; the other methods share out
+        the instances of a batch.
     """
 
-    def __init__(self, W: ArrayLike, dtype: DTypeLike | None = None, n_threads: int | None = None) -> None:
+    def __init__(self, W: ArrayLike, *, dtype: DTypeLike | None = None, n_threads: int | None = None) -> None:
         threads = check.check_threads(n_threads)
         weights = check.check_weights(W, dtype)
         self._core = _engine.Core(weights, threads)
@@ -134,6 +148,9 @@ class Engine:
     def n_threads(self) -> int:
         """Threads used at most."""
         return self._core.n_threads
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(Engine, dtype=self.dtype, n_threads=self.n_threads), (self._core.W,)
 
     def __repr__(self) -> str:
         nv, nh = self.shape
@@ -164,7 +181,7 @@ class Engine:
         evidence: tuple[ArrayLike, ArrayLike] | None = None,
         out: Beliefs | None = None,
     ) -> Beliefs:
-        """Beliefs of every instance; the keywords are those of `infer`, and
+        """Beliefs of every instance.  The keywords are those of `infer`, and one more.
 
         Parameters
         ----------
@@ -172,14 +189,6 @@ class Engine:
             Start from where the last call with `warm_start=True` stopped, if it had the same method and number of
             instances; keep the messages of this call for the next one (N matrices for sum-product and max-product).
         """
-        return self._run(
-            b_v, b_h, method, max_iter, tol, damping, gamma, log_z, messages, init, warm_start, evidence, out
-        )
-
-    def _run(
-        self, b_v: Any, b_h: Any, method: Any, max_iter: Any, tol: Any, damping: Any, gamma: Any, log_z: Any,
-        messages: Any, init: Any, warm_start: Any, evidence: Any, out: Any,
-    ) -> Beliefs:  # fmt: skip
         core, dtype, (nv, nh) = self._core, self.dtype, self.shape
         check.check_choice("method", method, METHODS)
         max_iter = check.check_int("max_iter", max_iter, 1)
@@ -199,15 +208,11 @@ class Engine:
             raise ValueError("method='exact' has no messages: leave out init, messages and warm_start")
         state_shape = (nv, nh) if method in _PER_EDGE else (nv + nh,)
         start = None if init is None else self._start(init, method, (N, *state_shape), single)
+        inputs = {"W": core.W, "b_v": v, "b_h": h} | ({} if start is None else {"init": start})
         b = _results(
-            out, single, N, nv, nh, dtype, gamma=gamma, log_z=log_z, state_shape=state_shape if messages else None
-        )
-        if out is not None:
-            results = {name: getattr(b, name) for name in ("tau_v", "tau_h")}
-            results |= {"gamma": b.gamma} if gamma else {}
-            results |= {"messages": b.messages} if messages else {}
-            inputs = {"W": core.W, "b_v": v, "b_h": h}
-            check.check_overlap(results, inputs if start is None else inputs | {"init": start})
+            out, inputs, single, N, nv, nh, dtype, gamma=gamma, log_z=log_z,
+            state_shape=state_shape if messages else None,
+        )  # fmt: skip
         n_iter, converged, residual, z = self._one if single else (b.n_iter, b.converged, b.residual, b.log_z)
         arrays: dict[str, Any] = {
             "tau_v": b.tau_v.reshape(N, nv),
@@ -255,10 +260,9 @@ class Engine:
             W = self._core.W
             inside: NDArray[Any] = np.clip(given, np.minimum(W, 0), np.maximum(W, 0))
             return inside.reshape(shape)
-        beliefs = given[..., : self.shape[0]] if method == "mixed-product" else given
-        if ((beliefs < 0) | (beliefs > 1)).any():
-            raise ValueError(f"init has beliefs outside [0, 1]; method={method!r} starts from beliefs")
-        return given.reshape(shape)
+        if ((given < 0) | (given > 1)).any():
+            raise ValueError(f"init has values outside [0, 1]; method={method!r} starts from beliefs")
+        return given.reshape(shape).copy()       # as above: `out` may be the Beliefs that hold it
 
     def gibbs(
         self,
@@ -282,12 +286,11 @@ class Engine:
         biases, h_biases, single = check.check_biases(b_v, b_h, (nv, nh), dtype)
         N = biases.shape[0]
         if v is None:
-            # bits that depend on (seed, instance, unit) only, from another key than the chain's
+            # fair coins: units that no weight reaches, drawn under a step number the chain itself never has
             start = np.zeros((N, nv), dtype)
-            coin = Engine(np.zeros((nv, 0), dtype), n_threads=self.n_threads)
-            zero = np.zeros((N, nv), dtype), np.zeros((N, 0), dtype)
-            if N and nv:
-                coin._core.gibbs(*zero, start, zero[1], seed=seed ^ 2**63, instance=first_instance, step=0, n_steps=1)
+            coin = _engine.Core(np.zeros((nv, 0), dtype), self.n_threads)
+            fair, none = np.zeros((N, nv), dtype), np.zeros((N, 0), dtype)
+            coin.gibbs(fair, none, start, none, seed=seed, instance=first_instance, step=2**31 - 1, n_steps=1)
         else:
             start = check.as_float("v", v, dtype)
             wanted = (nv,) if single else (N, nv)
@@ -337,8 +340,8 @@ class _Exclusive:
 
 
 def _results(
-    out: Any, single: bool, N: int, nv: int, nh: int, dtype: np.dtype[Any], *, gamma: Any, log_z: bool,
-    state_shape: tuple[int, ...] | None,
+    out: Any, inputs: dict[str, Any], single: bool, N: int, nv: int, nh: int, dtype: np.dtype[Any], *, gamma: Any,
+    log_z: bool, state_shape: tuple[int, ...] | None,
 ) -> Beliefs:  # fmt: skip
     """`out` after its checks, or new arrays, for everything that was asked for."""
     batch = () if single else (N,)
@@ -364,8 +367,8 @@ def _results(
         return Beliefs(**made)
     if not isinstance(out, Beliefs):
         raise TypeError(f"out is {type(out).__name__}; expected Beliefs, such as an earlier call returned")
-    for name, (shape, kind) in wanted.items():
-        check.check_out(name, getattr(out, name), shape, kind)
+    given = {name: check.check_out(name, getattr(out, name), shape, kind) for name, (shape, kind) in wanted.items()}
+    check.check_overlap(given, inputs)
     return out
 
 
@@ -444,7 +447,7 @@ def infer(
         Stop an instance when no belief changed by more.  0 does exactly `max_iter` iterations.
     damping : float in [0, 1)
         Weight of the old v -> h message in the new one: of m(1)/m(0) for sum-product, of its logarithm for
-        max-product; for mixed-product, of the old logit of `tau_h`; for mean field and TAP, of the old `tau_h`.
+        max-product and mixed-product (which is slower with damping); for mean field and TAP, of the old `tau_h`.
     gamma : bool or "sum"
         Also E[v h']: per instance, or summed over the batch.  Sum-product: pairwise beliefs, Eq. 18; for an
         instance stopped by `tol`, or with damping, from its newest messages, which differs from Eq. 18 by about the
@@ -459,8 +462,8 @@ def infer(
         Also the state the next call can start from (`init`).
     init : Beliefs or array-like, optional
         Messages to start from: (nv, nh) per instance, log m(1)/m(0) of the message v_i -> h_j, for sum-product and
-        max-product; one row of nv + nh for the others: tau_v and tau_h, for mixed-product tau_v and the logits of
-        tau_h.  Default: uniform messages, or beliefs from the biases alone.
+        max-product; one row of nv + nh for the others: tau_v (mixed-product: the states v sends) and tau_h.  Default:
+        uniform messages, or beliefs from the biases alone.
     evidence : (mask, values), optional
         Visible units with `mask` set are clamped to `values` (0 or 1); shapes as b_v.
     dtype : {"float32", "float64"}, optional
@@ -494,9 +497,10 @@ def infer(
     >>> b.tau_h.round(4), b.converged
     (array([0.8255]), True)
     """
-    return Engine(W, dtype, n_threads)._run(
-        b_v, b_h, method, max_iter, tol, damping, gamma, log_z, messages, init, False, evidence, out
-    )
+    return Engine(W, dtype=dtype, n_threads=n_threads).run(
+        b_v, b_h, method=method, max_iter=max_iter, tol=tol, damping=damping, gamma=gamma, log_z=log_z,
+        messages=messages, init=init, evidence=evidence, out=out,
+    )  # fmt: skip
 
 
 def gibbs(
@@ -516,6 +520,8 @@ def gibbs(
 ) -> Samples:
     """Samples of p(v, h) by blocked Gibbs sampling, Eq. 3: h given v, then v given h, `n_steps` times.
 
+    One chain per instance, of which the last state is returned.
+
     Parameters
     ----------
     W, b_v, b_h, evidence, dtype, n_threads
@@ -525,7 +531,8 @@ def gibbs(
     n_steps : int
         Steps of each chain.
     seed : int
-        The draws depend on (seed, instance, step, unit) alone: not on the threads or on how a batch is split.
+        The draws depend on (seed, instance, step, unit) alone: not on the threads or on how a batch is split, and two
+        calls with the same seed (the default is 0) and step draw the same numbers.
     step : int
         Number of the first step; continue a chain with the `step` of its last result.
     first_instance : int
@@ -537,6 +544,6 @@ def gibbs(
     -------
     Samples
     """
-    return Engine(W, dtype, n_threads).gibbs(
+    return Engine(W, dtype=dtype, n_threads=n_threads).gibbs(
         b_v, b_h, v=v, n_steps=n_steps, seed=seed, step=step, first_instance=first_instance, evidence=evidence, out=out
     )

@@ -1,6 +1,7 @@
 /* crbm.h: what the C kernels offer.
  *
  *   kernels.c  compiled once per instruction set and per real type, exports one crbm_kernels table
+ *     common.h          what several families need
  *     simd.h            vector vocabulary: load, max, exp, log, ... (the only place that knows the ISA)
  *     sum_product.h     one iteration of sum-product BP, Eqs. 13, 14, 16, 17; Gamma; Bethe log Z
  *     log_domain.h      the same in logs: max-product BP, and sum-product where exp(W) would overflow
@@ -61,13 +62,13 @@ typedef struct crbm_rows {
     void *tau_v;          /* IN OUT (rows,) tau_v before -> after                                            */
     void *part;           /* OUT    (ld,) sum over these rows of log m_ij                                    */
     void *scratch;        /*        (ld,) column products                                                    */
-    ptrdiff_t rows;       /* 0 <= rows <= CRBM_GROUP                                                         */
+    ptrdiff_t rows;       /* 1 <= rows <= CRBM_GROUP                                                         */
     ptrdiff_t nh, ld;
-    double max_weight;    /* max |W_ij|, decides how many factors share one logarithm                        */
+    double max_weight;    /* max |W_ij|, for sum_* at most the table's; how many factors share one logarithm   */
     double damping;       /* m <- (1 - damping) m_new + damping m_old (log m in log_group)                   */
     int track;            /* measure message_change even without damping                                     */
     double belief_change;   /* OUT max_i |tau_v after - before|                                              */
-    double message_change;  /* OUT max_ij |m_new - m_old| / max(m_new, m_old), before damping                */
+    double message_change;  /* OUT with damping or `track`: max_ij |m_new - m_old| / max(m_new, m_old), undamped */
 } crbm_rows;
 
 typedef struct crbm_kernels {

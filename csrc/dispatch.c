@@ -1,6 +1,7 @@
 /* dispatch.c: which kernel tables this build has and which of them this CPU can run.
  *
- * The build defines CRBM_HAVE_<isa> for every instruction set it compiled.
+ * The build defines CRBM_HAVE_<isa> for every instruction set it compiled; the features asked for here are those of
+ * the flags in isas.json.
  */
 #include <string.h>
 
@@ -15,14 +16,14 @@ static int runs_avx512(void)
 {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
         && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
-        && __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("fma");
+        && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 #endif
 #ifdef CRBM_HAVE_avx2
 CRBM_TABLES(avx2)
 static int runs_avx2(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 #endif
 #ifdef CRBM_HAVE_neon

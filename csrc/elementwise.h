@@ -2,7 +2,10 @@
  *
  * Contiguous arrays of n elements; sums are accumulated in double, vector by vector, in index order.
  */
-#include "simd.h"
+#ifndef CRBM_ELEMENTWISE_H
+#define CRBM_ELEMENTWISE_H
+
+#include "common.h"
 
 /* tau (ld,) and 1 - tau, each from the logit; see close_h in crbm.h. */
 static double close_h(void *theta_h, void *tau_h0, void *tau_h1, const void *b2, const void *part,
@@ -192,7 +195,7 @@ static double node_sum(const void *b1, const void *field, ptrdiff_t n)
     double sum = 0;
     for (ptrdiff_t i = 0; i < n; i++) {
         const double theta = (double)b[i] + (double)f[i];
-        if (b[i] - b[i] == 0)
+        if (isfinite(b[i]))
             sum += (theta > 0 ? theta : 0) + log1p(exp(-fabs(theta)));
         else
             sum += b[i] > 0 ? (double)f[i] : 0;
@@ -207,7 +210,7 @@ static double mean_sum(const void *b1, const void *field, ptrdiff_t n)
     double sum = 0;
     for (ptrdiff_t i = 0; i < n; i++) {
         const double theta = (double)b[i] + (double)f[i];
-        if (b[i] - b[i] == 0)
+        if (isfinite(b[i]))
             sum += (theta > 0 ? theta : 0) + log1p(exp(-fabs(theta))) - (double)f[i] / (1 + exp(-theta));
     }
     return sum;
@@ -231,7 +234,7 @@ static double dot_free(const void *b1, const void *tau, ptrdiff_t n)
     const real *b = b1;
     double sum = 0;
     for (ptrdiff_t i = 0; i < n; i++)
-        if (b[i] - b[i] == 0)
+        if (isfinite(b[i]))
             sum += (double)b[i] * (double)((const real *)tau)[i];
     return sum;
 }
@@ -289,3 +292,5 @@ static void bernoulli(void *out, const void *theta, uint64_t seed, uint64_t inst
             o[i + l] = u[l] < o[i + l] ? 1 : 0;
     }
 }
+
+#endif /* CRBM_ELEMENTWISE_H */

@@ -12,7 +12,10 @@
  * The hinge part of f(W + x) - f(x) is a line clipped to [W-, W+], W- = min(W, 0), W+ = max(W, 0): exact, and
  * finite for x = +-inf (clamped units), where the difference as written is inf - inf.
  */
-#include "simd.h"
+#ifndef CRBM_LOG_DOMAIN_H
+#define CRBM_LOG_DOMAIN_H
+
+#include "common.h"
 
 /* max(0, W+x) - max(0, x) = clip(W+ + sign(W) x, W-, W+). */
 INLINE vreal hinge_difference(vreal W, vreal x)
@@ -111,3 +114,5 @@ static double log_edges(const crbm_rows *a)
     }
     return total;
 }
+
+#endif /* CRBM_LOG_DOMAIN_H */

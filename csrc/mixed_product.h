@@ -8,7 +8,11 @@
  *
  * The visible -> hidden half, theta_h = b2 + v W, is a GEMM and not here.
  */
-#include "simd.h"
+#ifndef CRBM_MIXED_PRODUCT_H
+#define CRBM_MIXED_PRODUCT_H
+
+#include "common.h"
+#include "log_domain.h"
 
 /* field_v of visible unit i in COUNT instances: they share the row E_, and their chains hide the latency. */
 INLINE void mixed_row(int COUNT, real *field_v, const real *restrict E_, real row_sum, const real *v_map,
@@ -83,3 +87,5 @@ static void mixed_field_log(void *field_v, const void *weight, const void *v_map
         }
     }
 }
+
+#endif /* CRBM_MIXED_PRODUCT_H */

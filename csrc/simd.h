@@ -75,6 +75,11 @@ INLINE vreal v_abs(vreal x) { return (vreal)((vint)x & ~((vint)v_set(R(-0.0))));
 #endif
 
 /* max and min, with x86's rule for NaN (the second operand); callers never pass NaN. */
+#if !defined(__x86_64__) && !defined(__aarch64__)
+INLINE vreal v_either(vint mask, vreal a, vreal b) { return (vreal)(((vint)a & mask) | ((vint)b & ~mask)); }
+INLINE vreal v_max(vreal a, vreal b) { return v_either(a > b, a, b); }
+INLINE vreal v_min(vreal a, vreal b) { return v_either(a < b, a, b); }
+#else
 #define CRBM_VECTOR_PAIR(name, x86_512f, x86_512d, x86_256f, x86_256d, x86_128f, x86_128d, neon_f, neon_d) \
     INLINE vreal name(vreal a, vreal b) { return CRBM_PICK(x86_512f, x86_512d, x86_256f, x86_256d,          \
                                                            x86_128f, x86_128d, neon_f, neon_d)(a, b); }
@@ -99,27 +104,20 @@ CRBM_VECTOR_PAIR(v_max, _mm512_max_ps, _mm512_max_pd, _mm256_max_ps, _mm256_max_
                  vmaxq_f32, vmaxq_f64)
 CRBM_VECTOR_PAIR(v_min, _mm512_min_ps, _mm512_min_pd, _mm256_min_ps, _mm256_min_pd, _mm_min_ps, _mm_min_pd,
                  vminq_f32, vminq_f64)
+#endif
 
-/* Fold a vector into the sum or the maximum of its lanes, halving the width: lane l with lane l + width/2. */
+/* Sum of the lanes, halving the width: lane l and lane l + width/2. */
 typedef real v16 __attribute__((vector_size(16)));
 typedef real v32 __attribute__((vector_size(32)));
-#define V_FOLD(name, LANEWISE)                                                                              \
-    INLINE real name(vreal x)                                                                               \
-    {                                                                                                       \
-        union { vreal v; v32 w[(VBYTES + 31) / 32]; v16 q[VBYTES / 16]; real l[VBYTES / sizeof(real)]; } u; \
-        u.v = x;                                                                                            \
-        if (VBYTES == 64)                                                                                   \
-            u.w[0] = LANEWISE(u.w[0], u.w[VBYTES == 64]);                                                  \
-        if (VBYTES >= 32)                                                                                   \
-            u.q[0] = LANEWISE(u.q[0], u.q[VBYTES >= 32]);                                                  \
-        if (sizeof(real) == 4) {                                                                            \
-            u.l[0] = LANEWISE(u.l[0], u.l[2 % LANES]);                                                      \
-            u.l[1] = LANEWISE(u.l[1], u.l[3 % LANES]);                                                      \
-        }                                                                                                   \
-        return LANEWISE(u.l[0], u.l[1]);                                                                    \
-    }
-#define V_ADD(a, b) ((a) + (b))
-V_FOLD(v_sum, V_ADD)
+INLINE real v_sum(vreal x)
+{
+    union { vreal v; v32 w[(VBYTES + 31) / 32]; v16 q[VBYTES / 16]; real l[VBYTES / sizeof(real)]; } u = {.v = x};
+    if (VBYTES == 64)
+        u.w[0] += u.w[VBYTES == 64];
+    if (VBYTES >= 32)
+        u.q[0] += u.q[VBYTES >= 32];
+    return sizeof(real) == 8 ? u.l[0] + u.l[1] : (u.l[0] + u.l[2 % LANES]) + (u.l[1] + u.l[3 % LANES]);
+}
 
 INLINE real v_maximum(vreal x)
 {
@@ -196,8 +194,8 @@ INLINE vreal v_log1p(vreal u)
 INLINE vreal v_logistic(vreal x) { return R(1.0) / (R(1.0) + v_exp(-x)); }
 INLINE vreal v_softplus(vreal x) { return v_max(x, v_set(0)) + v_log1p(v_exp(-v_abs(x))); }
 
-/* Loop over n contiguous elements, the last partial vector through a copy padded with `fill`:
- *   for (...) { V_BLOCK(l, i, n) ... }  l elements are live at offset i. */
+/* How many elements are live in the vector at offset i of n, and loads and stores of such a vector; a load pads
+ * with `fill`. */
 #define V_LIVE(i, n) ((n) - (i) < LANES ? (n) - (i) : LANES)
 
 INLINE vreal v_load_part(const real *p, ptrdiff_t live, real fill)

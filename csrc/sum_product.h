@@ -19,14 +19,10 @@
  *
  * Logarithms are taken of products of K factors.  d, n and m lie in [exp(-|W|), exp(|W|)].
  */
-#include "simd.h"
+#ifndef CRBM_SUM_PRODUCT_H
+#define CRBM_SUM_PRODUCT_H
 
-/* How many factors of size at most exp(max_weight) may be multiplied; a multiple of 4, at most `most`. */
-INLINE ptrdiff_t factors(double max_weight, ptrdiff_t most)
-{
-    const double k = PRODUCT_RANGE / (max_weight > 1e-3 ? max_weight : 1e-3);
-    return k >= (double)most ? most : (ptrdiff_t)k & ~(ptrdiff_t)3;
-}
+#include "common.h"
 
 /* field_v of ROWS rows from row `first` on (Eq. 16).  Rows at once are independent chains, which hide the latency
  * of the products. */
@@ -79,12 +75,12 @@ INLINE real visible_odds(real *odds, const crbm_rows *a, ptrdiff_t first, ptrdif
 }
 
 /* New messages of ROWS rows (Eq. 14), and their product down the columns into `col` (ld,); `fresh` starts it.
- * Upper-case arguments are compile-time constants.  Returns the largest change of a message, with DAMP. */
-INLINE real new_messages(int ROWS, int COND, int DAMP, const crbm_rows *a, ptrdiff_t first, const real *odds,
+ * Upper-case arguments are compile-time constants.  Returns the largest change of a message, with WATCH, which also damps. */
+INLINE real new_messages(int ROWS, int COND, int WATCH, const crbm_rows *a, ptrdiff_t first, const real *odds,
                          real *restrict col, int fresh)
 {
     const ptrdiff_t ld = a->ld;
-    real *restrict m_ = (real *)a->msg + first * ld;
+    real *m_ = (real *)a->msg + first * ld;
     const real *restrict E_ = (const real *)a->weight + first * ld;
     real *c_ = COND ? (real *)a->cond + first * ld : NULL;
     const real *restrict t0_ = a->tau_h0, *restrict t1_ = a->tau_h1;
@@ -113,7 +109,7 @@ INLINE real new_messages(int ROWS, int COND, int DAMP, const crbm_rows *a, ptrdi
                 cond[r] = Ed / top;
         }
         for (int r = 0; r < ROWS; r++) {
-            if (DAMP) {
+            if (WATCH) {
                 const vreal step = m[r] - m_new[r];
                 far = v_max(far, v_abs(step) / v_max(m[r], m_new[r]));
                 m_new[r] += step * (real)a->damping;
@@ -125,7 +121,7 @@ INLINE real new_messages(int ROWS, int COND, int DAMP, const crbm_rows *a, ptrdi
         }
         v_store(col + j, product);
     }
-    return DAMP ? v_maximum(far) : 0;
+    return WATCH ? v_maximum(far) : 0;
 }
 
 /* part += log col, K rows at a time; part := on the first. */
@@ -149,7 +145,7 @@ INLINE ptrdiff_t block_rows(ptrdiff_t ld)
     return rows;
 }
 
-INLINE void sum_group_as(int COND, int DAMP, crbm_rows *a)
+INLINE void sum_group_as(int COND, int WATCH, crbm_rows *a)
 {
     const ptrdiff_t ld = a->ld, K = factors(a->max_weight, CRBM_GROUP), block = block_rows(ld);
     real *part = a->part, *col = a->scratch;
@@ -165,8 +161,8 @@ INLINE void sum_group_as(int COND, int DAMP, crbm_rows *a)
         for (ptrdiff_t i = first; i < end;) {
             const int fresh = i % K == 0;
             const real *o = odds + (i - first);
-            const real f = i < four ? new_messages(4, COND, DAMP, a, i, o, col, fresh)
-                                    : new_messages(1, COND, DAMP, a, i, o, col, fresh);
+            const real f = i < four ? new_messages(4, COND, WATCH, a, i, o, col, fresh)
+                                    : new_messages(1, COND, WATCH, a, i, o, col, fresh);
             far = f > far ? f : far;
             i += i < four ? 4 : 1;
             if (i % K == 0 || i == a->rows)
@@ -199,16 +195,6 @@ static void sum_messages(crbm_rows *a)
             add_log(part, col, ld, i < K);
     }
 }
-
-/* One row of Gamma, `GIVEN` giving the vector at column j: gamma_j := or += GIVEN. */
-#define GAMMA_ROW(gamma, nh, add, j, GIVEN)                                                                 \
-    for (ptrdiff_t j = 0; j < (nh); j += LANES) {                                                           \
-        const ptrdiff_t live = V_LIVE(j, nh);                                                               \
-        vreal g_ = (GIVEN);                                                                                 \
-        if (add)                                                                                            \
-            g_ += v_load_part((gamma) + j, live, 0);                                                        \
-        v_store_part((gamma) + j, g_, live);                                                                \
-    }
 
 /* Gamma = P(v=1 | h=1) tau_h (Eq. 18). */
 static void gamma_cond(void *gamma, const crbm_rows *a, int add)
@@ -259,3 +245,5 @@ static double sum_edges(const crbm_rows *a)
     }
     return total;
 }
+
+#endif /* CRBM_SUM_PRODUCT_H */

@@ -5,26 +5,29 @@
 
 #include <sched.h>
 #include <time.h>
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 /* Take the next number: each caller gets another one. */
 static inline long crbm_take(long *next) { return __atomic_fetch_add(next, 1, __ATOMIC_ACQ_REL); }
 
-/* Wait until *turn == mine, unless *cancel: then return 0.  Work is handed out in order, so the holder of
- * the lowest number never waits. */
-static inline int crbm_wait_turn(long *turn, long mine, int *cancel)
-{
-    while (__atomic_load_n(turn, __ATOMIC_ACQUIRE) != mine) {
-        if (__atomic_load_n(cancel, __ATOMIC_RELAXED))
-            return 0;
-        sched_yield();
-    }
-    return 1;
-}
-
-static inline void crbm_pass_turn(long *turn) { __atomic_fetch_add(turn, 1, __ATOMIC_RELEASE); }
-
+/* What number is up, and a moment for the others. */
+static inline long crbm_look(long *word) { return __atomic_load_n(word, __ATOMIC_ACQUIRE); }
+static inline void crbm_pause(void) { sched_yield(); }
 static inline void crbm_raise_flag(int *flag) { __atomic_store_n(flag, 1, __ATOMIC_RELAXED); }
 static inline int crbm_flag(int *flag) { return __atomic_load_n(flag, __ATOMIC_RELAXED); }
+
+/* OpenMP, or what a build without it amounts to. */
+#ifdef _OPENMP
+enum { crbm_openmp = 1 };
+static inline int crbm_team_size(void) { return omp_get_num_threads(); }
+static inline int crbm_max_threads(void) { return omp_get_max_threads(); }
+#else
+enum { crbm_openmp = 0 };
+static inline int crbm_team_size(void) { return 1; }
+static inline int crbm_max_threads(void) { return 1; }
+#endif
 
 /* Seconds on a clock that only goes forward. */
 static inline double crbm_now(void)

@@ -1,5 +1,6 @@
 """The contract of `infer` and `Engine`: results, errors, out=, evidence, init, warm start, warnings."""
 
+import pickle
 import tracemalloc
 import warnings
 
@@ -111,6 +112,8 @@ def broken(a, index, value):
         ({"b_v": np.zeros((4, 3)), "b_h": np.zeros((5, 2))}, ValueError, r"b_v has 4 instances and b_h has 5"),
         ({"b_h": np.zeros(2, "M8[s]")}, TypeError, r"b_h has dtype datetime64"),
         ({"b_v": np.ma.masked_array(np.zeros(3), [0, 1, 0])}, TypeError, r"b_v is a masked array"),
+        ({"b_h": None}, TypeError, r"b_h is None; pass an array"),
+        ({"W": np.zeros((3, 2)).T}, ValueError, r"b_v has shape \(3,\); expected .* is W transposed\?"),
         ({"method": "sum"}, ValueError, r"method='sum' is not one of: 'sum-product', 'mixed-product'"),
         ({"method": None}, ValueError, r"method=None"),
         ({"max_iter": 0}, ValueError, r"max_iter=0 is outside \[1, "),
@@ -132,7 +135,7 @@ def broken(a, index, value):
         ({"out": {}}, TypeError, r"out is dict; expected Beliefs"),
         ({"init": np.zeros((2, 3))}, ValueError, r"init has shape \(2, 3\); expected \(3, 2\)"),
         ({"init": np.full((3, 2), np.nan)}, ValueError, r"init\[0, 0\] = nan"),
-        ({"init": np.full(5, 2.0), "method": "tap"}, ValueError, r"init has beliefs outside \[0, 1\]"),
+        ({"init": np.full(5, 2.0), "method": "tap"}, ValueError, r"init has values outside \[0, 1\]"),
         ({"init": np.zeros((3, 2)), "method": "exact"}, ValueError, r"method='exact' has no messages"),
         ({"evidence": 3}, ValueError, r"evidence must be a pair \(mask, values\)"),
         ({"evidence": ([0, 1, 0], [0, 0, 0])}, TypeError, r"evidence mask has dtype int64; expected bool"),
@@ -343,6 +346,14 @@ def test_max_iter_may_be_the_largest_int():
         assert got.converged
 
 
+def test_damping_helps_mixed_product(rng):
+    """Found by a newcomer: damping that left the cavity undamped made it worse."""
+    W, b1, b2 = make_rbm(rng, 200, 64, scale=0.2, N=40)
+    plain, damped = (cf.infer(W, b1, b2, method="mixed-product", damping=d, max_iter=200, log_z=True) for d in (0, 0.4))
+    assert plain.converged.mean() < 0.9 < damped.converged.mean()
+    assert damped.log_z.mean() >= plain.log_z.mean() - 0.05
+
+
 def frustrated(N=None):
     """Strong antiferromagnetic ring of weights on which undamped sum-product oscillates."""
     rng = np.random.default_rng(1)
@@ -423,10 +434,10 @@ def test_messages_continue_where_they_stopped(method, isa, dtype, rng):
 def test_warm_start_continues_bit_by_bit(method, isa, dtype, rng):
     W, b1, b2 = make_rbm(rng, 17, 9, scale=0.2, N=4)
     kw = {"method": method, "tol": 0}
-    engine = cf.Engine(W, dtype)
+    engine = cf.Engine(W, dtype=dtype)
     engine.run(b1, b2, max_iter=5, warm_start=True, **kw)
     rest = engine.run(b1, b2, max_iter=5, warm_start=True, gamma="sum", **kw)
-    whole = cf.Engine(W, dtype).run(b1, b2, max_iter=10, gamma="sum", **kw)
+    whole = cf.Engine(W, dtype=dtype).run(b1, b2, max_iter=10, gamma="sum", **kw)
     np.testing.assert_array_equal(rest.tau_v, whole.tau_v)
     np.testing.assert_array_equal(rest.tau_h, whole.tau_h)
     np.testing.assert_array_equal(rest.gamma, whole.gamma)
@@ -436,7 +447,7 @@ def test_warm_start_continues_bit_by_bit(method, isa, dtype, rng):
 def test_warm_start_survives_new_weights(method, isa, dtype, rng):
     """Training: the messages of the old weights are a good start, whatever the step of the weights."""
     W, b1, b2 = make_rbm(rng, 17, 9, scale=0.2, N=4)
-    engine = cf.Engine(W, dtype)
+    engine = cf.Engine(W, dtype=dtype)
     engine.run(b1, b2, method=method, warm_start=True)
     for factor in (1.01, 0.01, 30, 1e-3):
         engine.update(W * factor)
@@ -508,6 +519,21 @@ def test_engine_update_takes_new_weights(rng):
         engine.update(W.T)
     with pytest.raises(ValueError, match=r"W\[0, 0\] = nan"):
         engine.update(np.full((8, 6), np.nan))
+
+
+def test_engine_pickles(rng):
+    W, b1, b2 = make_rbm(rng, 8, 6)
+    engine = cf.Engine(W, dtype="float32", n_threads=1)
+    copy = pickle.loads(pickle.dumps(engine))
+    assert repr(copy) == repr(engine)
+    np.testing.assert_array_equal(copy.run(b1, b2).tau_v, engine.run(b1, b2).tau_v)
+
+
+def test_beliefs_describe_themselves(rng):
+    text = repr(cf.infer(*make_rbm(rng, 8, 6), gamma=True))
+    assert text.startswith("Beliefs(tau_v=float64[8], tau_h=float64[6], n_iter=")
+    assert "gamma=float64[8, 6]" in text
+    assert "messages" not in text
 
 
 def test_engine_describes_itself(rng):

@@ -151,12 +151,10 @@ def test_readme_example_runs():
     assert names["v"].shape == (1000, 784)
 
 
-def test_readme_figures_are_those_of_the_committed_results():
-    sys.path.insert(0, str(ROOT))
-    try:
-        from bench import bench_inference
-    finally:
-        sys.path.remove(str(ROOT))
+def test_readme_figures_are_those_of_the_committed_results(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    from bench import bench_inference
+
     report = json.loads((ROOT / "bench/results/inference.json").read_text())
     table = re.search(r"<!-- measured: .*? -->\n(.*?)\n<!-- end -->", (ROOT / "README.md").read_text(), re.DOTALL)[1]
     assert table == bench_inference.markdown(report)

@@ -1,8 +1,10 @@
 """The C kernels under the address and undefined-behaviour sanitizers: tests/c/check_kernels.c."""
 
+import json
 import os
 import platform
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,29 +12,29 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-X86 = {"avx512": (64, ["-march=x86-64-v4"]), "avx2": (32, ["-march=x86-64-v3"]), "baseline": (16, [])}
-ISAS = X86 if platform.machine() in ("x86_64", "AMD64") else {"neon": (16, [])}
+MACHINE = {"AMD64": "x86_64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+ALL = json.loads((ROOT / "csrc/isas.json").read_text())
+ISAS = ALL.get(MACHINE, ALL["other"])
 FLAGS = ["-std=gnu11", "-O1", "-g", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast",
          "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{ROOT / 'csrc'}"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    cc = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
-    assert cc, "a C compiler built the package, so one must be here"
+    cc = shlex.split(os.environ.get("CC") or shutil.which("cc") or "gcc")
     out = tmp_path_factory.mktemp("sanitize")
     jobs = []
-    for isa, (width, flags) in ISAS.items():
+    for isa, how in ISAS.items():
         for bits in (32, 64):
             obj = out / f"{isa}_{bits}.o"
-            define = [f"-DCRBM_ISA={isa}", f"-DCRBM_REAL={bits}", f"-DVBYTES={width}"]
-            jobs.append([cc, *FLAGS, *flags, *define, "-c", ROOT / "csrc/kernels.c", "-o", obj])
+            define = [f"-DCRBM_ISA={isa}", f"-DCRBM_REAL={bits}", f"-DVBYTES={how['bytes']}"]
+            jobs.append([*cc, *FLAGS, *how["flags"], *define, "-c", ROOT / "csrc/kernels.c", "-o", obj])
     have = [f"-DCRBM_HAVE_{isa}" for isa in ISAS]
-    jobs.append([cc, *FLAGS, *have, "-c", ROOT / "csrc/dispatch.c", "-o", out / "dispatch.o"])
-    jobs.append([cc, *FLAGS, "-c", ROOT / "tests/c/check_kernels.c", "-o", out / "check.o"])
+    jobs.append([*cc, *FLAGS, *have, "-c", ROOT / "csrc/dispatch.c", "-o", out / "dispatch.o"])
+    jobs.append([*cc, *FLAGS, "-c", ROOT / "tests/c/check_kernels.c", "-o", out / "check.o"])
     for job in jobs:
         subprocess.run(job, check=True)
-    subprocess.run([cc, *FLAGS, *sorted(out.glob("*.o")), "-lm", "-o", out / "check"], check=True)
+    subprocess.run([*cc, *FLAGS, *sorted(out.glob("*.o")), "-lm", "-o", out / "check"], check=True)
     return out / "check"
 
 
