@@ -9,11 +9,11 @@
 
 #include "crbm.h"
 
-/* `bytes` aligned to CRBM_ALIGN, or NULL; release with free().  Large buffers ask for huge pages: a sweep
- * touches each page once, and 4 kB pages cost a TLB miss and a prefetcher restart for every 1024 floats. */
+/* `bytes` aligned to CRBM_ALIGN, or NULL; release with free().  From half a megabyte on, buffers ask for huge pages:
+ * a sweep touches each page once, and 4 kB pages cost a TLB miss and a prefetcher restart for every 1024 floats. */
 static inline void *crbm_alloc(size_t bytes)
 {
-    const size_t huge = (size_t)1 << 21, align = bytes >= 2 * huge ? huge : CRBM_ALIGN;
+    const size_t huge = (size_t)1 << 21, align = bytes >= huge / 4 ? huge : CRBM_ALIGN;
     void *p = NULL;
     if (posix_memalign(&p, align, bytes ? bytes : CRBM_ALIGN) != 0)
         return NULL;
