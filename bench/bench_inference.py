@@ -187,7 +187,7 @@ def bars(native, avx2, ours, memory):
         ("mixed-product against sum-product, that batch", ">=", 2, "x",
          s["784x256 batch"] / s["784x256 batch, mixed-product"]),
         ("float64 / float32, that batch", "<=", 2.5, "x", s["784x256 batch, float64"] / s["784x256 batch"]),
-        # on top of whole matrices come vectors and the sums of groups of rows, 1/32 of a matrix for each slot
+        # on top of whole matrices come vectors and the sums of groups of rows, 1/64 of a matrix for each slot
         ("peak memory beyond input and output, one RBM of 8000x4000", "<=", 2, "matrices", memory["one"]),
         ("peak memory, batch of 64 at 2000x1000, 2 threads", "<=", 3, "matrices", memory["batch"]),
         ("Engine.run on 16x8, 1 iteration", "<=", 20, "us", 1e6 * s["16x8, 1 iteration"]),

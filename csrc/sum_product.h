@@ -135,7 +135,7 @@ INLINE void add_log(real *restrict part, const real *restrict col, ptrdiff_t ld,
 
 /* Rows between the reading for theta_v and the second one for the new messages.  The way from the last product to
  * the first odds has some 200 cycles of latency and is gone once per block, so the block is the whole group (nh = 64:
- * 0.46 -> 0.37 ns per edge against blocks of 4, nh = 256: 0.293 -> 0.283), unless it would leave the second-level
+ * 0.46 -> 0.35 ns per edge against blocks of 4, nh = 256: 0.293 -> 0.275), unless it would leave the second-level
  * cache: 256 kB, the smallest in use. */
 INLINE ptrdiff_t block_rows(ptrdiff_t ld)
 {
