@@ -51,13 +51,13 @@ def against_numpy(quick):
     """Times of the paper's matrix form and of the engine, on one thread."""
     return with_cost(
         interleaved(
-            {
+            lambda: {
                 "numpy 1000x500": numpy_run(1000, 500),
                 "1000x500": engine_run(1000, 500),
                 "numpy 784x256": numpy_run(784, 256),
                 "784x256 batch": engine_run(784, 256, BATCH),
             },
-            repeats=5 if quick else 21,
+            repeats=2 if quick else 9,
         )
     )
 
@@ -89,7 +89,7 @@ def among_ourselves(quick):
     """Times of the engine's methods, precisions, threads and sizes."""
     return with_cost(
         interleaved(
-            {
+            lambda: {
                 "784x256 batch": engine_run(784, 256, BATCH),
                 "784x256 batch, 2 threads": engine_run(784, 256, BATCH, n_threads=2),
                 "784x256 batch, float64": engine_run(784, 256, BATCH, dtype=np.float64),
@@ -101,7 +101,7 @@ def among_ourselves(quick):
                 "10000x2000, 2 threads": engine_run(10_000, 2_000, n_threads=2),
                 "16x8, 1 iteration": engine_run(16, 8, max_iter=1),
             },
-            repeats=5 if quick else 21,
+            repeats=2 if quick else 9,
         )
     )
 

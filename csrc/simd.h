@@ -64,6 +64,12 @@ INLINE vreal v_loadu(const real *p) { return *(const vreal_any *)p; }     /* any
 INLINE void v_storeu(real *p, vreal x) { *(vreal_any *)p = x; }
 INLINE vreal v_abs(vreal x) { return (vreal)((vint)x & ~((vint)v_set(R(-0.0)))); }
 
+/* Ask for the line `bytes` behind p; it need not exist. */
+INLINE void v_prefetch(const void *p, ptrdiff_t bytes)
+{
+    __builtin_prefetch((const void *)((uintptr_t)p + (uintptr_t)bytes), 0, 2);
+}
+
 /* Keep a product from being contracted into the sums that use it: where it is needed by itself anyway, a
  * multiplication and two additions beat a multiplication and two multiply-adds (Zen adds on other ports). */
 #if defined(__x86_64__)
