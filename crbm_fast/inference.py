@@ -122,8 +122,8 @@ class Engine:
         and booleans float64).
     n_threads : int, optional
         Default: the cores this process may use, or fewer if OMP_NUM_THREADS says so.  Results have the same bits for
-        any number.  A single RBM is shared by threads for sum-product and max-product; the other methods share out
-        the instances of a batch.
+        any number.  A single RBM is shared by threads for sum-product and max-product, from half a million edges on; the
+        other methods share out the instances of a batch, in quarters or pieces of 64.
     """
 
     def __init__(self, W: ArrayLike, *, dtype: DTypeLike | None = None, n_threads: int | None = None) -> None:
