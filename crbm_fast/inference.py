@@ -122,7 +122,7 @@ class Engine:
         and booleans float64).
     n_threads : int, optional
         Default: the cores this process may use, or fewer if OMP_NUM_THREADS says so.  Results have the same bits for
-        any number.  A single RBM is shared by threads for sum-product and max-product, from half a million edges on; the
+        any number.  For sum-product and max-product, threads share a single RBM from half a million edges on; the
         other methods share out the instances of a batch, in quarters or pieces of 64.
     """
 
