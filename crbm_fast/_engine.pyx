@@ -443,12 +443,6 @@ cdef void copy_slot(const Job *job, Chunk *c, Py_ssize_t to, Py_ssize_t from_) n
     memcpy(c.tau_h0 + to * h, c.tau_h0 + from_ * h, h)
     memcpy(c.tau_h1 + to * h, c.tau_h1 + from_ * h, h)
     memcpy(c.theta_h + to * h, c.theta_h + from_ * h, h)
-    # not carried on, but still to be read by `retire` in this iteration
-    memcpy(c.theta_v + to * v, c.theta_v + from_ * v, v)
-    memcpy(c.field_v + to * v, c.field_v + from_ * v, v)
-    memcpy(c.extra_h + to * h, c.extra_h + from_ * h, h)
-    memcpy(c.linear_h + to * h, c.linear_h + from_ * h, h)
-    c.change[to] = c.change[from_]
     c.instance[to] = c.instance[from_]
 
 
@@ -527,7 +521,9 @@ cdef void solve_chunk(Job *job, Chunk *c, Py_ssize_t first, Py_ssize_t m, bint c
             memcpy(c.sent + v, init, nv * item)
             memcpy(c.tau_h1 + h, init + nv * item, nh * item)
     if mixed:
-        # what v sends is all there is to start from
+        # what v sends is all there is to start from; fractions, of a damped run, are for a damped one
+        if job.damping == 0:
+            k.decode(c.sent, c.sent, 0.5, m * nv)
         fields_h(job, c, m)
         for s in range(m):
             h = s * ld * item
@@ -591,7 +587,7 @@ cdef void solve_chunk(Job *job, Chunk *c, Py_ssize_t first, Py_ssize_t m, bint c
             for s in range(m):
                 retire(job, c, s, t)
         elif job.tol > 0:
-            for s in range(m - 1, -1, -1):
+            for s in range(m - 1, -1, -1):     # downwards: the slot that moves has been looked at
                 if c.change[s] <= job.tol:
                     retire(job, c, s, t)
                     m -= 1
@@ -825,7 +821,7 @@ cdef class Core:
             Py_ssize_t groups = n_groups(job), edges = self.nv * self.nh, n
             size_t matrix = self.nv * self.ld * self.item, row = self.ld * self.item, size
             bint by_rows
-            bint own_cond = job.gamma_mode != GAMMA_NONE and job.method == SUM_PRODUCT and (
+            bint own_cond = job.gamma_mode != GAMMA_NONE and job.method == SUM_PRODUCT and job.damping == 0 and (
                 warm_start or job.messages != NULL or job.log_z != NULL)
             Slot *s
             char *p

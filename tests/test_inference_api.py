@@ -482,6 +482,20 @@ def test_damped_messages_continue_where_they_stopped(method, rng):
     np.testing.assert_allclose(rest.tau_h, whole.tau_h, atol=1e-13)
 
 
+def test_undamped_mixed_product_starts_from_states(rng):
+    """Fractions that a damped run sends are rounded to the states they stand for."""
+    W, b1, b2 = make_rbm(rng, 17, 9, scale=0.2, N=4)
+    damped = cf.infer(W, b1, b2, method="mixed-product", damping=0.6, max_iter=3, tol=0, messages=True)
+    fractions = damped.messages[:, :17]
+    assert ((fractions > 0) & (fractions < 1)).any()
+    states = damped.messages.copy()
+    states[:, :17] = fractions > 0.5
+    for T in (1, 2):
+        got, want = (cf.infer(W, b1, b2, method="mixed-product", max_iter=T, tol=0, init=x) for x in (damped, states))
+        np.testing.assert_array_equal(got.tau_v, want.tau_v)
+        np.testing.assert_array_equal(got.tau_h, want.tau_h)
+
+
 def test_damped_messages_of_larger_weights_do_not_overflow(dtype):
     """Found by an attack: after the second update the range of kept, damped messages was underestimated."""
     big = {"float32": 19.5, "float64": 149}[dtype.name]
