@@ -30,6 +30,8 @@ C_FLAGS = ["-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-con
 CYTHON_FLAGS = ["-O2"]
 WARNINGS = ["-Wall", "-Wextra"]
 
+MODULES = ("_ckernels", "_blas", "_threads", "_engine", "_algebra")
+THREADED = [f"crbm_fast.{name}" for name in ("_threads", "_engine", "_algebra")]
 HEADERS = [str(p) for p in sorted(Path("csrc").glob("*.h"))]
 DEBUG = os.environ.get("CRBM_FAST_DEBUG") == "1"
 SWITCHES = [name for name in os.environ if name in ("CRBM_FAST_DEBUG", "CRBM_FAST_NO_OPENMP", "CRBM_FAST_SANITIZE")]
@@ -60,7 +62,7 @@ class BuildExt(build_ext):
         self.force = bool(self.force or SWITCHES)        # timestamps do not know about switches
         openmp = self.openmp_flags()
         for ext in self.extensions:
-            threads = openmp if ext.name == "crbm_fast._engine" else []
+            threads = openmp if ext.name in THREADED else []
             ext.extra_compile_args = CYTHON_FLAGS + threads + SANITIZE
             ext.extra_link_args = threads + SANITIZE
             if ext.name == "crbm_fast._ckernels":
@@ -118,7 +120,7 @@ write_blas_int()
 setup(
     cmdclass={"build_ext": BuildExt},
     ext_modules=cythonize(
-        [extension(name) for name in ("_ckernels", "_blas", "_engine")],
+        [extension(name) for name in MODULES],
         force=bool(SWITCHES),
         compiler_directives={
             "language_level": 3,

@@ -1,11 +1,12 @@
 """crbm_fast: belief propagation on conditional restricted Boltzmann machines, fast and exact to the paper.
 
-    inference  ->  _engine (Cython)  ->  _ckernels -> csrc/ (C, SIMD)
-        |                            ->  _blas     -> scipy.linalg.cython_blas
-        +-> _validation              every check of user input
-    _reference                       the paper in NumPy, for tests and benchmarks
+    training  ->  learners, optimizers  ->  model  ->  inference, ais        Python
+    inference ->  _engine    ->  _ckernels -> csrc/ (C, SIMD)                Cython: beliefs, samples
+    the rest  ->  _algebra   ->  _blas     -> scipy.linalg.cython_blas       Cython: products, steps
+    _validation   every check of user input      _data    rows of X and V, batch by batch
+    _files        models and checkpoints         _reference   the paper in NumPy, for tests and benchmarks
 
-Start with `infer`.
+Start with `infer`, or with `CRBM` and `train`.
 """
 
 try:
@@ -18,19 +19,34 @@ except ModuleNotFoundError as error:
         "package: run `pip install -e .`, or work from another directory."
     ) from error
 
+from crbm_fast import learners, optimizers
 from crbm_fast._config import show_config
 from crbm_fast._validation import EfficiencyWarning
+from crbm_fast.ais import AIS, ais
 from crbm_fast.inference import Beliefs, ConvergenceWarning, Engine, Samples, gibbs, infer
+from crbm_fast.model import CRBM, RBM, Inference
+from crbm_fast.training import DivergenceError, Epoch, History, train
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AIS",
+    "CRBM",
+    "RBM",
     "Beliefs",
     "ConvergenceWarning",
+    "DivergenceError",
     "EfficiencyWarning",
     "Engine",
+    "Epoch",
+    "History",
+    "Inference",
     "Samples",
+    "ais",
     "gibbs",
     "infer",
+    "learners",
+    "optimizers",
     "show_config",
+    "train",
 ]

@@ -71,7 +71,11 @@ cdef extern from "crbm.h" nogil:
         double (*mean_sum)(const void *, const void *, Py_ssize_t) noexcept nogil
         double (*entropy_sum)(const void *, Py_ssize_t) noexcept nogil
         double (*dot_free)(const void *, const void *, Py_ssize_t) noexcept nogil
+        double (*sum_squares)(const void *, Py_ssize_t) noexcept nogil
         void (*bernoulli)(void *, const void *, uint64_t, uint64_t, uint32_t, Py_ssize_t) noexcept nogil
+        double (*momentum_step)(void *, void *, const void *, double, double, double, Py_ssize_t) noexcept nogil
+        double (*adam_step)(void *, void *, void *, const void *, double, double, double, double, double,
+                            Py_ssize_t) noexcept nogil
 
     const crbm_kernels *crbm_select(const char *isa, int itemsize)
     const char *crbm_isa_name(int i)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import scipy
 
-from crbm_fast import _blas, _ckernels, _engine
+from crbm_fast import _blas, _ckernels, _threads
 from crbm_fast._validation import check_choice, check_threads
 
 
@@ -34,7 +34,7 @@ def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] |
         "available here": ", ".join(_ckernels.available_isas()),
         "BLAS": f"{blas.get('name', 'unknown')} {blas.get('version', '')} (through scipy)",
         "BLAS thread switch": _blas.switch_name() or "none: BLAS keeps its own number of threads",
-        "threads": f"{check_threads(None)} (OpenMP)" if _engine.OPENMP else "1 (built without OpenMP)",
+        "threads": f"{check_threads(None)} (OpenMP)" if _threads.OPENMP else "1 (built without OpenMP)",
     }
     if mode == "dicts":
         return config

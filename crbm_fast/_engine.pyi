@@ -3,10 +3,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-OPENMP: bool
 METHODS: dict[str, int]
-
-def max_threads() -> int: ...
 
 class Core:
     W: NDArray[Any]
@@ -49,6 +46,7 @@ class Core:
         instance: int,
         step: int,
         n_steps: int,
+        theta_h: NDArray[Any] | None = None,
     ) -> None: ...
 
 def enumerate_states(

@@ -21,8 +21,6 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-import os
-
 import numpy as np
 
 cimport cython
@@ -32,6 +30,7 @@ from crbm_fast._blas cimport gemm
 from crbm_fast._ckernels cimport (
     CRBM_EXP, CRBM_GROUP, CRBM_PLAIN, crbm_kernels, crbm_padded, crbm_rows, table,
 )
+from crbm_fast._threads cimport team as team_of
 
 from crbm_fast._blas import check_size, single_thread
 
@@ -44,33 +43,10 @@ cdef extern from "sync.h" nogil:
     void crbm_raise_flag(int *flag)
     int crbm_flag(int *flag)
     double crbm_now()
-    int crbm_openmp
     int crbm_team_size()
-    int crbm_max_threads()
 
 cdef extern from "memory.h" nogil:
     void *crbm_alloc(size_t bytes)
-
-OPENMP = bool(crbm_openmp)
-
-# GNU OpenMP hangs when a process that has used it forks and the child starts a parallel region.  The child of a
-# process that has used threads therefore works with one; the results are the same.
-cdef bint _threaded = False
-cdef bint _forked = False
-
-
-def _after_fork():
-    global _forked
-    _forked = _threaded
-
-
-os.register_at_fork(after_in_child=_after_fork)
-
-
-def max_threads():
-    """Threads a run may have: what OpenMP says (OMP_NUM_THREADS, threadpoolctl), 1 without it or after a fork."""
-    return 1 if _forked else crbm_max_threads()
-
 
 cdef enum Method:           # in this order: those with messages, then those with padded weights, then the rest
     SUM_PRODUCT
@@ -602,6 +578,7 @@ cdef void solve_chunk(Job *job, Chunk *c, Py_ssize_t first, Py_ssize_t m, bint c
 cdef struct Draws:
     char *v             # (N, nv) IN OUT
     char *h             # (N, nh) OUT
+    const char *theta_h     # (N, nh) b2 + v W where it is known already, or NULL
     uint64_t seed
     uint64_t instance
     uint64_t step
@@ -622,7 +599,11 @@ cdef void sample_chunk(Job *job, Draws *d, Chunk *c, Py_ssize_t first, Py_ssize_
         memcpy(c.b2 + s * ld * item, job.b2 + (first + s) * nh * item, nh * item)
     for t in range(d.n_steps):
         draw = 2 * (d.step + t)
-        fields_h(job, c, m)
+        if t == 0 and d.theta_h != NULL:
+            for s in range(m):
+                memcpy(c.theta_h + s * ld * item, d.theta_h + (first + s) * nh * item, nh * item)
+        else:
+            fields_h(job, c, m)
         for s in range(m):
             k.bernoulli(c.tau_h1 + s * ld * item, c.theta_h + s * ld * item, d.seed, d.instance + first + s,
                         <uint32_t> draw, nh)
@@ -722,13 +703,6 @@ cdef class Core:
     def isa(self):
         return self.k.isa.decode()
 
-    cdef int team(self) noexcept:
-        global _threaded
-        if _forked or not crbm_openmp or self.n_threads == 1:
-            return 1
-        _threaded = True
-        return self.n_threads
-
     cdef int prepare(self, Job *job, b1, b2) except -1:
         """Fill in what every run needs."""
         memset(job, 0, sizeof(Job))
@@ -817,7 +791,7 @@ cdef class Core:
 
     cdef int run_messages(self, Job *job, bint warm_start) except -1:
         cdef:
-            int team = self.team(), w, slots = 1
+            int team = team_of(self.n_threads), w, slots = 1
             Py_ssize_t groups = n_groups(job), edges = self.nv * self.nh, n
             size_t matrix = self.nv * self.ld * self.item, row = self.ld * self.item, size
             bint by_rows
@@ -887,7 +861,7 @@ cdef class Core:
     cdef int run_fields(self, Job *job, Draws *d, bint warm_start) except -1:
         cdef:
             Py_ssize_t size = chunk_size(job.N)
-            int team = <int> min(<Py_ssize_t> self.team(), (job.N + size - 1) // size), w
+            int team = <int> min(<Py_ssize_t> team_of(self.n_threads), (job.N + size - 1) // size), w
             size_t bytes = chunk_bytes(job)
             char *room = self.room.reserve(team * bytes)
         if warm_start:
@@ -915,7 +889,7 @@ cdef class Core:
             char *gamma
             char *a
             char *b
-            int team = self.team()
+            int team = team_of(self.n_threads)
             size_t bytes = lines(v * self.item)
             char *room = self.room.reserve(bytes + lines(h * self.item))
         a, b = room, room + bytes
@@ -945,7 +919,7 @@ cdef class Core:
             char *room = self.room.reserve(bytes + lines(N * nh * self.item))
             char *v = room
             char *h = room + bytes
-            int team = self.team()
+            int team = team_of(self.n_threads)
         with nogil:
             k.decode(v, job.tau_v, 0.5, N * nv)
             memcpy(h, job.b2, N * nh * self.item)
@@ -961,15 +935,20 @@ cdef class Core:
                 outer(job, v, h, 0, team)
         return 0
 
-    def gibbs(self, b1, b2, v, h, *, uint64_t seed, uint64_t instance, uint64_t step, Py_ssize_t n_steps):
-        """n_steps of blocked Gibbs sampling: v (N, nv) in and out, h (N, nh) out, entries 0 and 1."""
+    def gibbs(self, b1, b2, v, h, *, uint64_t seed, uint64_t instance, uint64_t step, Py_ssize_t n_steps,
+              theta_h=None):
+        """n_steps of blocked Gibbs sampling: v (N, nv) in and out, h (N, nh) out, entries 0 and 1.
+
+        theta_h (N, nh), if given, is b2 + v W and is not computed again.
+        """
         cdef:
             Job job
             Draws d
         self.prepare(&job, b1, b2)
         if job.N == 0:
             return
-        d.v, d.h, d.seed, d.instance, d.step, d.n_steps = data(v), data(h), seed, instance, step, n_steps
+        d.v, d.h, d.theta_h = data(v), data(h), data(theta_h)
+        d.seed, d.instance, d.step, d.n_steps = seed, instance, step, n_steps
         with single_thread():
             self.run_fields(&job, &d, False)
         self.raise_interrupt()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crbm_fast._ckernels import first_beyond, overlaps
-from crbm_fast._engine import max_threads
+from crbm_fast._threads import max_threads
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -87,9 +87,13 @@ def as_float(name: str, value: ArrayLike, dtype: np.dtype[Any]) -> NDArray[Any]:
     return array
 
 
+def beyond(array: NDArray[Any]) -> int:
+    """Flat index of the first element that is not finite or beyond LIMITS; -1 if there is none."""
+    return first_beyond(array, LIMITS[array.dtype])
+
+
 def check_finite(name: str, array: NDArray[Any], given: ArrayLike) -> None:
-    limit = LIMITS[array.dtype]
-    at = first_beyond(array, limit)
+    limit, at = LIMITS[array.dtype], beyond(array)
     if at >= 0:
         where = np.unravel_index(at, array.shape)
         index = ", ".join(str(int(i)) for i in where)
@@ -98,11 +102,11 @@ def check_finite(name: str, array: NDArray[Any], given: ArrayLike) -> None:
         raise ValueError(f"{name}[{index}] = {value}; expected {expected}")
 
 
-def check_weights(W: ArrayLike, dtype: DTypeLike | None) -> NDArray[Any]:
-    array = as_numeric("W", W)
+def check_weights(W: ArrayLike, dtype: DTypeLike | None, name: str = "W") -> NDArray[Any]:
+    array = as_numeric(name, W)
     if array.ndim != 2:
-        raise ValueError(f"W has shape {array.shape}; expected (nv, nh)")
-    return as_float("W", W, check_dtype(dtype, array))
+        raise ValueError(f"{name} has shape {array.shape}; expected (nv, nh)")
+    return as_float(name, W, check_dtype(dtype, array))
 
 
 def check_biases(
@@ -134,10 +138,8 @@ def check_biases(
     return v, h, single
 
 
-def check_evidence(
-    evidence: Any, b_v: NDArray[Any], single: bool
-) -> tuple[NDArray[np.bool_], NDArray[Any]]:
-    """(mask, values), each broadcast to (N, nv); values matter, and must be 0 or 1, only under the mask."""
+def check_evidence(evidence: Any, shape: tuple[int, ...]) -> tuple[NDArray[np.bool_], NDArray[Any]]:
+    """(mask, values), each broadcast to `shape`; values matter, and must be 0 or 1, only under the mask."""
     try:
         mask, values = evidence
     except (TypeError, ValueError) as error:
@@ -146,13 +148,12 @@ def check_evidence(
     if mask.dtype != np.bool_:
         raise TypeError(f"evidence mask has dtype {mask.dtype}; expected bool, one per visible unit (not indices)")
     values = as_numeric("evidence values", values)
-    shape = b_v.shape[1:] if single else b_v.shape
     for name, array in (("mask", mask), ("values", values)):
         try:
             np.broadcast_to(array, shape)
         except ValueError as error:
             raise ValueError(f"evidence {name} has shape {array.shape}; expected {shape}") from error
-    mask, values = np.broadcast_to(mask, b_v.shape), np.broadcast_to(values, b_v.shape)
+    mask, values = np.broadcast_to(mask, shape), np.broadcast_to(values, shape)
     wrong = mask & (values != 0) & (values != 1)
     if wrong.any():
         raise ValueError(f"evidence values must be 0 or 1 where the mask is set; found {values[wrong][0]}")
@@ -229,3 +230,10 @@ def check_overlap(outputs: dict[str, Any], inputs: dict[str, Any]) -> None:
             if overlaps(array, taken):
                 raise ValueError(f"out.{name} shares memory with {other}; results would overwrite it")
         seen[f"out.{name}"] = array
+
+
+def check_positive(name: str, value: Any) -> float:
+    number = check_real(name, value, 0, math.inf)
+    if number == 0:
+        raise ValueError(f"{name}=0 must be above 0")
+    return number

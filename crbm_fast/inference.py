@@ -201,7 +201,7 @@ class Engine:
         N = v.shape[0]
         clamped = None
         if evidence is not None:
-            mask, values = check.check_evidence(evidence, v, single)
+            mask, values = check.check_evidence(evidence, v.shape[1:] if single else v.shape)
             clamped = np.where(mask & (values == 1), v, 0).sum(axis=1, dtype=np.float64)
             v = np.where(mask, np.where(values == 1, np.inf, -np.inf), v).astype(dtype)
         if method == "exact" and (init is not None or messages or warm_start):
@@ -286,11 +286,7 @@ class Engine:
         biases, h_biases, single = check.check_biases(b_v, b_h, (nv, nh), dtype)
         N = biases.shape[0]
         if v is None:
-            # fair coins: units that no weight reaches, drawn under a step number the chain itself never has
-            start = np.zeros((N, nv), dtype)
-            coin = _engine.Core(np.zeros((nv, 0), dtype), self.n_threads)
-            fair, none = np.zeros((N, nv), dtype), np.zeros((N, 0), dtype)
-            coin.gibbs(fair, none, start, none, seed=seed, instance=first_instance, step=2**31 - 1, n_steps=1)
+            start = independent_draws(np.zeros((N, nv), dtype), seed, first_instance)     # fair coins
         else:
             start = check.as_float("v", v, dtype)
             wanted = (nv,) if single else (N, nv)
@@ -300,7 +296,7 @@ class Engine:
             if wrong.any():
                 raise ValueError(f"v must hold states 0 and 1; found {start[wrong][0]}")
         if evidence is not None:
-            mask, values = check.check_evidence(evidence, biases, single)
+            mask, values = check.check_evidence(evidence, biases.shape[1:] if single else biases.shape)
             biases = np.where(mask, np.where(values == 1, np.inf, -np.inf), biases).astype(dtype)
             start = np.where(mask, values, start.reshape(N, nv)).astype(dtype)
         shapes = ((nv,), (nh,)) if single else ((N, nv), (N, nh))
@@ -337,6 +333,18 @@ class _Exclusive:
 
     def __exit__(self, *exc: object) -> None:
         self._lock.release()
+
+
+def independent_draws(b_v: NDArray[Any], seed: int, first_instance: int = 0) -> NDArray[Any]:
+    """v (N, nv) drawn from the biases alone: units that no weight reaches.
+
+    Under a step number that no chain with the same seed has.
+    """
+    N, nv = b_v.shape
+    v, h = np.zeros_like(b_v), np.zeros((N, 0), b_v.dtype)
+    alone = _engine.Core(np.zeros((nv, 0), b_v.dtype), 1)
+    alone.gibbs(b_v, h, v, h, seed=seed, instance=first_instance, step=2**31 - 1, n_steps=1)
+    return v
 
 
 def _results(

@@ -7,6 +7,7 @@
  *     log_domain.h      the same in logs: max-product BP, and sum-product where exp(W) would overflow
  *     mixed_product.h   hidden -> visible half of mixed-product BP, Eqs. 13, 15, 16
  *     elementwise.h     logistic, softplus sums, padding, finiteness, the Gibbs draw (Philox)
+ *     optimizers.h      steps of gradient ascent
  *   dispatch.c chooses a table from the CPU
  *
  * Kernels do arithmetic. They do not allocate, print, start threads, or know Python or BLAS.
@@ -131,8 +132,15 @@ typedef struct crbm_kernels {
     double (*mean_sum)(const void *b1, const void *field, ptrdiff_t n);
     double (*entropy_sum)(const void *tau, ptrdiff_t n);
     double (*dot_free)(const void *b1, const void *tau, ptrdiff_t n);
+    double (*sum_squares)(const void *x, ptrdiff_t n);
     void (*bernoulli)(void *out, const void *theta, uint64_t seed, uint64_t instance, uint32_t draw,
                       ptrdiff_t n);
+
+    /* Steps of gradient ascent: optimizers.h. */
+    double (*momentum_step)(void *p, void *velocity, const void *g, double rate, double momentum, double decay,
+                            ptrdiff_t n);
+    double (*adam_step)(void *p, void *m, void *s, const void *g, double rate, double beta1, double beta2,
+                        double epsilon, double decay, ptrdiff_t n);
 } crbm_kernels;
 
 /* The best tables this CPU can run, or those of the named instruction set.

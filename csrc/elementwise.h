@@ -1,4 +1,4 @@
-/* elementwise.h: passes over vectors and matrices that are neither messages nor products.
+/* elementwise.h: passes over vectors and matrices that are neither messages nor products nor steps.
  *
  * Contiguous arrays of n elements; sums are accumulated in double, vector by vector, in index order.
  */
@@ -236,6 +236,17 @@ static double dot_free(const void *b1, const void *tau, ptrdiff_t n)
     for (ptrdiff_t i = 0; i < n; i++)
         if (isfinite(b[i]))
             sum += (double)b[i] * (double)((const real *)tau)[i];
+    return sum;
+}
+
+/* sum_i x_i^2. */
+static double sum_squares(const void *x, ptrdiff_t n)
+{
+    double sum = 0;
+    for (ptrdiff_t i = 0; i < n; i += LANES) {
+        const vreal v = v_load_part((const real *)x + i, V_LIVE(i, n), 0);
+        sum += (double)v_sum(v * v);
+    }
     return sum;
 }
 

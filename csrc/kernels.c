@@ -9,6 +9,7 @@
 #include "log_domain.h"
 #include "mixed_product.h"
 #include "elementwise.h"
+#include "optimizers.h"
 
 #define CRBM_JOIN_(isa, bits) crbm_kernels_##isa##_##bits
 #define CRBM_JOIN(isa, bits) CRBM_JOIN_(isa, bits)
@@ -54,5 +55,8 @@ const crbm_kernels CRBM_JOIN(CRBM_ISA, CRBM_REAL) = {
     .mean_sum = mean_sum,
     .entropy_sum = entropy_sum,
     .dot_free = dot_free,
+    .sum_squares = sum_squares,
     .bernoulli = bernoulli,
+    .momentum_step = momentum_step,
+    .adam_step = adam_step,
 };

@@ -14,7 +14,7 @@ import pytest
 from conftest import make_rbm
 
 import crbm_fast as cf
-from crbm_fast import _blas, _engine
+from crbm_fast import _blas, _threads
 
 ITERATIVE = ["sum-product", "mixed-product", "max-product", "mean-field", "tap"]
 
@@ -178,5 +178,5 @@ def test_blas_threads_are_restored(rng):
 
 
 def test_threads_are_built_in():
-    assert _engine.OPENMP
+    assert _threads.OPENMP
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

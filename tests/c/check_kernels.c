@@ -147,6 +147,16 @@ static void vectors(ptrdiff_t n)
     CHECK(k->max_change(x, y, n) <= 10);
     CHECK(isfinite(k->softplus_sum(x, n)) && isfinite(k->relu_sum(x, n)) && isfinite(k->entropy_sum(out, n)));
     CHECK(isfinite(k->node_sum(x, y, n)) && isfinite(k->mean_sum(x, y, n)) && isfinite(k->dot_free(x, y, n)));
+    CHECK(k->sum_squares(x, n) <= 9.001 * (double)n);
+    {
+        void *p = draw(n, -1, 1), *m = draw(n, 0, 0), *s = draw(n, 0, 0);
+        CHECK(k->momentum_step(p, NULL, x, 0.1, 0, 0, n) <= 0.301);
+        CHECK(k->momentum_step(p, m, x, 0.1, 0.9, 0.01, n) < 1);
+        k->fill(m, 0, n);
+        CHECK(k->adam_step(p, m, s, x, 0.01, 0.9, 0.999, 1e-8, 0.01, n) < 1);
+        CHECK(all_finite(p, n) && all_finite(m, n) && all_finite(s, n));
+        free(p), free(m), free(s);
+    }
     if (n > 0)
         set(x, n - 1, INFINITY);
     CHECK(isfinite(k->node_sum(x, y, n)) && isfinite(k->mean_sum(x, y, n)) && isfinite(k->dot_free(x, y, n)));

@@ -1,0 +1,111 @@
+"""Files: a model or a checkpoint as an .npz archive without pickle, written atomically, read with suspicion.
+
+Format, version 1.  A zip archive, members stored (not compressed), each a .npy array of float32, float64, uint8,
+int64 or bool:
+
+    meta.npy       uint8: UTF-8 JSON, an object with "format" (what kind of file), "version" and the rest
+    <name>.npy     the arrays; for a model W_vh (nv, nh), W_vx (nv, nx), W_hx (nh, nx), b_v (nv,), b_h (nh,)
+
+`numpy.load(path)` opens it.  Zip's CRC-32 of each member tells damage.  A reader of version 1 refuses later versions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+VERSION = 1
+
+_DTYPES = {np.dtype(name) for name in ("float32", "float64", "uint8", "int64", "bool")}
+
+
+def write(path: str | os.PathLike[str], kind: str, meta: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write the file beside `path`, bring it to the disk, then put it in place: never half a file under `path`."""
+    path = os.fspath(path)
+    folder, name = os.path.split(os.path.abspath(path))
+    text = json.dumps({"format": kind, "version": VERSION, **meta}, allow_nan=False)
+    everything = {"meta": np.frombuffer(text.encode(), np.uint8), **arrays}
+    handle, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=folder)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+                for member, array in everything.items():
+                    # a fixed date: the same contents give the same bytes
+                    with archive.open(zipfile.ZipInfo(f"{member}.npy"), "w", force_zip64=True) as out:
+                        np.lib.format.write_array(out, np.ascontiguousarray(array), allow_pickle=False)
+            file.flush()
+            os.fsync(file.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)          # mkstemp's files are for the owner alone
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    with contextlib.suppress(OSError):              # the new name, too, must survive a power cut
+        directory = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+@contextlib.contextmanager
+def complaint(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn whatever is wrong with the contents into one ValueError that names the file."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, EOFError, OverflowError, RecursionError, NotImplementedError,
+            RuntimeError, zipfile.BadZipFile) as error:  # fmt: skip
+        reason = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else str(error)
+        raise ValueError(f"{os.fspath(path)} is not a file of crbm_fast, or is damaged: {reason}") from error
+
+
+def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """The JSON and the arrays of a file that `write` made; ValueError for anything else.  Runs no code of the file."""
+    with complaint(path), open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+        size = os.fstat(file.fileno()).st_size
+        members = archive.infolist()
+        # stored members cannot be larger than the file: nothing unpacks to more memory than the disk holds
+        if any(m.compress_type != zipfile.ZIP_STORED or m.file_size > size for m in members):
+            raise ValueError("it has compressed members")
+        if sum(m.file_size for m in members) > size:
+            raise ValueError("its members overlap")
+        arrays = {m.filename.removesuffix(".npy"): _array(archive.read(m)) for m in members}
+        if len(arrays) < len(members):
+            raise ValueError("it has two members of one name")
+        text = arrays.pop("meta").astype(np.uint8).tobytes()
+        meta = json.loads(text)
+        if not isinstance(meta, dict) or meta.get("format") != kind:
+            raise ValueError(f"expected a {kind!r}")
+        if meta.get("version") != VERSION:
+            raise ValueError(f"version {meta.get('version')!r}, but this crbm_fast reads {VERSION}; upgrade it")
+    return meta, arrays
+
+
+def _array(contents: bytes) -> NDArray[Any]:
+    """An array from the bytes of a .npy; the shape it claims must be what is there."""
+    file = io.BytesIO(contents)
+    version = np.lib.format.read_magic(file)
+    if version != (1, 0):
+        raise ValueError(f"a .npy of version {version}")
+    shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+    if dtype not in _DTYPES or fortran:
+        raise ValueError(f"an array of dtype {dtype}, order {'F' if fortran else 'C'}")
+    start = file.tell()
+    count = 1
+    for n in shape:
+        count *= int(n)
+    if any(n < 0 for n in shape) or count * dtype.itemsize != len(contents) - start:
+        raise ValueError(f"an array of shape {shape} in {len(contents) - start} bytes")
+    return np.frombuffer(contents, dtype, count, start).reshape(shape)

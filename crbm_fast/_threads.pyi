@@ -1,0 +1,3 @@
+OPENMP: bool
+
+def max_threads() -> int: ...

@@ -1,0 +1,215 @@
+"""What all learners share: a batch goes in, the gradient of the five parameter blocks comes out.
+
+Every learner of the paper pulls the observed outputs up and something else down:
+
+    d W_vh = mean( v h' ) - E[v h']        v, h = V and its hidden units;    E[.] the learner's `negative`
+    d W_vx = mean( (v - E[v]) x' )         d b_v = mean( v - E[v] )
+    d W_hx = mean( (h - E[h]) x' )         d b_h = mean( h - E[h] )          Eq. 5, Appendix A; Eq. 7 with its sign
+
+so a learner has one method to write, `negative`, and all of them maximise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crbm_fast import _algebra
+from crbm_fast import _validation as check
+from crbm_fast._data import Rows, outer
+from crbm_fast.inference import Engine
+from crbm_fast.model import CRBM, Inference
+
+Array = NDArray[Any]
+
+
+@dataclass(slots=True)
+class Batch:
+    """A minibatch as a learner sees it.
+
+    Attributes
+    ----------
+    V : (N, nv)
+        Observed outputs.
+    b1, b2 : (N, nv), (N, nh), or one row shared by all
+        Biases given the features.
+    theta_h : (N, nh)
+        b2 + V W_vh, the fields of the hidden units given V.
+    index : (N,) int64
+        Which training instances these are.
+    epoch : int
+        From 1.
+    seed : int
+        Of this batch's random numbers.
+    state : dict of arrays
+        What the learner keeps from batch to batch; see `Learner.init`.
+    shared : bool
+        Whether all instances share one model: there are no features.
+    """
+
+    V: Array
+    b1: Array
+    b2: Array
+    theta_h: Array
+    index: NDArray[np.int64]
+    epoch: int
+    seed: int
+    state: dict[str, Array]
+    shared: bool
+
+    def fields(self, engine: Engine, v: Array) -> Array:
+        """b2 + v W_vh, (N, nh)."""
+        theta_h = np.empty((len(v), self.b2.shape[1]), self.b2.dtype)
+        theta_h[...] = self.b2
+        _algebra.product(theta_h, v, engine._core.W, beta=1, n_threads=engine.n_threads)
+        return theta_h
+
+    def walk(self, engine: Engine, v: Array, k: int, theta_h: Array | None = None) -> Array:
+        """v (N, nv) after k steps of Gibbs sampling; `theta_h` = b2 + v W_vh where it is known."""
+        N = len(v)
+        b1, b2 = (b if len(b) == N else np.repeat(b, N, axis=0) for b in (self.b1, self.b2))
+        v, h = v.copy(), np.empty_like(b2)
+        engine._core.gibbs(b1, b2, v, h, seed=self.seed, instance=0, step=0, n_steps=k, theta_h=theta_h)
+        return v
+
+
+@dataclass(slots=True)
+class Negative:
+    """What is pulled down: moments of the model, or a rival state of the outputs.
+
+    Attributes
+    ----------
+    v : (N, nv), or (1, nv) where all instances share one model
+        E[v], or the rival state.
+    h : (N, nh), likewise, or None
+        E[h]; None: that of the learner's hidden units given v.
+    gamma : (nv, nh) or None
+        Sum over the rows of E[v h']; None: sum of v h'.
+    n_iter, converged : (N,) or None
+        Of the inference.
+    """
+
+    v: Array
+    h: Array | None = None
+    gamma: Array | None = None
+    n_iter: NDArray[np.int64] | None = None
+    converged: NDArray[np.bool_] | None = None
+
+
+@dataclass(slots=True)
+class Timer:
+    """Seconds by phase."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, phase: str) -> Iterator[None]:
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + perf_counter() - start
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learner:
+    """Turns a minibatch into a gradient.  Subclasses write `negative`; the rest is shared.
+
+    Parameters
+    ----------
+    max_iter : int, optional
+        Iterations of inference, in training and for the predictions the trained model makes.  Default: the paper's
+        7 + epoch.
+    tol : float
+        Inference stops an instance when no belief changed by more.
+    damping : float
+        Of inference.
+    """
+
+    max_iter: int | None = None
+    tol: float = 1e-3
+    damping: float = 0.0
+
+    name: ClassVar[str]
+    method: ClassVar[Any] = "mean-field"          # of inference at test time; the paper's choice for CD
+    trains: ClassVar[tuple[str, ...]] = ("W_vh", "W_vx", "W_hx", "b_v", "b_h")
+
+    def __post_init__(self) -> None:
+        if self.max_iter is not None:
+            check.check_int("max_iter", self.max_iter, 1)
+        check.check_real("tol", self.tol, 0, np.inf)
+        check.check_real("damping", self.damping, 0, 1)
+
+    def inference(self, epoch: int) -> Inference:
+        """What training uses in this epoch, and a model trained so far should predict with."""
+        T = 7 + epoch if self.max_iter is None else self.max_iter       # Section 6, observation (1)
+        return Inference(self.method, T, self.tol, self.damping)
+
+    def init(self, model: CRBM, N: int, batch_size: int) -> dict[str, Array]:
+        """Arrays to keep from batch to batch and in checkpoints."""
+        return {}
+
+    def negative(self, engine: Engine, batch: Batch) -> Negative:
+        """What is pulled down."""
+        raise NotImplementedError
+
+    def hidden(self, theta_h: Array) -> Array:
+        """The hidden units given a state of the outputs, from their fields: mu of Eq. 5."""
+        h = theta_h.copy()
+        _algebra.logistic(h)
+        return h
+
+    def gradient(
+        self,
+        model: CRBM,
+        engine: Engine,
+        X: Rows | None,
+        V: Array,
+        out: dict[str, Array],
+        *,
+        index: NDArray[np.int64],
+        epoch: int,
+        seed: int,
+        state: dict[str, Array],
+        timer: Timer,
+    ) -> Negative:
+        """Write the gradient of the mean objective over the batch into `out`; returns the negative phase."""
+        threads = engine.n_threads
+        with timer("biases"):
+            b1, b2 = model._biases(X)
+            if check.beyond(b1) >= 0 or check.beyond(b2) >= 0:
+                raise FloatingPointError("the biases b + W x overflow")
+        with timer("positive"):
+            theta_h = model._field_h(V, b2)
+            h = self.hidden(theta_h)
+        batch = Batch(V, b1, b2, theta_h, index, epoch, seed, state, X is None)
+        with timer("negative"):
+            low = self.negative(engine, batch)
+            if low.h is None:
+                low.h = self.hidden(batch.fields(engine, low.v))
+        with timer("gradient"):
+            N, M = len(V), len(low.v)
+            if "W_vh" in self.trains and low.gamma is None:
+                # d W_vh = (V' h - v' h) / N, one product
+                # (nv, nh) = (nv, 2N) (2N, nh)
+                states, pairs = np.concatenate((V, low.v)), np.concatenate((h / N, low.h / -N))
+                _algebra.product(out["W_vh"], states, pairs, transpose_a=True, n_threads=threads)
+            elif "W_vh" in self.trains:
+                # d W_vh = V' h / N - gamma / M
+                # (nv, nh) = (nv, N) (N, nh)
+                np.copyto(out["W_vh"], low.gamma)
+                _algebra.product(out["W_vh"], V, h / N, transpose_a=True, beta=-1 / M, n_threads=threads)
+            if "b_h" in self.trains:
+                np.subtract(h.mean(axis=0), low.h.mean(axis=0), out=out["b_h"])
+            np.subtract(V.mean(axis=0), low.v.mean(axis=0), out=out["b_v"])
+            if X is not None:
+                outer((V - low.v) / N, X, out["W_vx"], threads)
+                if "W_hx" in self.trains:
+                    outer((h - low.h) / N, X, out["W_hx"], threads)
+        return low

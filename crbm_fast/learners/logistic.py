@@ -1,0 +1,40 @@
+"""Logistic regression per output: the paper's LR baseline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from crbm_fast import _algebra
+from crbm_fast.inference import Engine
+from crbm_fast.learners.base import Array, Batch, Learner, Negative
+from crbm_fast.model import CRBM, Inference
+
+
+@dataclass(frozen=True)
+class Logistic(Learner):
+    """Maximum likelihood of the logistic part alone: only W_vx and b_v are learned, W_vh is set to 0.
+
+    Parameters
+    ----------
+    max_iter, tol, damping
+        Without effect: nothing is iterated.
+    """
+
+    name: ClassVar[str] = "logistic"
+    trains: ClassVar[tuple[str, ...]] = ("W_vx", "b_v")
+
+    def init(self, model: CRBM, N: int, batch_size: int) -> dict[str, Array]:
+        model.W_vh[...] = 0
+        return {}
+
+    def inference(self, epoch: int) -> Inference:
+        return Inference("mean-field", 1)
+
+    def negative(self, engine: Engine, batch: Batch) -> Negative:
+        v = np.zeros_like(batch.V)
+        v += batch.b1
+        _algebra.logistic(v)
+        return Negative(v, np.zeros_like(batch.theta_h))

@@ -1,0 +1,504 @@
+"""Conditional restricted Boltzmann machines: parameters, and what they say about given features.
+
+    p(v, h | x) ~ exp(v' W_vh h + v' W_vx x + h' W_hx x + v' b_v + h' b_h)          Eq. 2
+
+Given x this is an RBM with the biases b1 = b_v + W_vx x, b2 = b_h + W_hx x (Section 5), which `inference` works on.
+
+References
+----------
+[1] Ping & Ihler, "Belief Propagation in Conditional RBMs for Structured Prediction", AISTATS 2017.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+
+from crbm_fast import _algebra, _files
+from crbm_fast import _validation as check
+from crbm_fast._data import CHUNK, Rows, SparseRows, Table, affine, chunks
+from crbm_fast.ais import ais
+from crbm_fast.inference import METHODS, Beliefs, Engine, Method
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+PARAMETERS = ("W_vh", "W_vx", "W_hx", "b_v", "b_h")
+
+LogZMethod = Literal["exact", "bethe", "mean-field", "tap", "ais"]
+_LOG_Z = {"exact": "exact", "bethe": "sum-product", "mean-field": "mean-field", "tap": "tap"}
+
+
+@dataclass(frozen=True)
+class Inference:
+    """How a model predicts: `method`, `max_iter`, `tol` and `damping` of `infer`.
+
+    Training leaves here what it used itself, because inference for training and for prediction should be the same
+    ([1], Section 6).
+    """
+
+    method: Method = "sum-product"
+    max_iter: int = 50
+    tol: float = 1e-3
+    damping: float = 0.0
+
+    def __post_init__(self) -> None:
+        check.check_choice("method", self.method, METHODS)
+        check.check_int("max_iter", self.max_iter, 1)
+        check.check_real("tol", self.tol, 0, np.inf)
+        check.check_real("damping", self.damping, 0, 1)
+
+
+def _parameter(name: str, doc: str) -> Any:
+    return property(lambda self: self._parameters[name], lambda self, value: self._assign(name, value), doc=doc)
+
+
+class CRBM:
+    """Conditional RBM over `nv` outputs and `nh` hidden units given `nx` features.
+
+    Parameters
+    ----------
+    nv, nh, nx : int
+        Numbers of visible units (outputs), hidden units and features.
+    scale : float
+        Standard deviation of the initial `W_vh` and `W_hx`; the other parameters start at 0.
+    seed : int
+        Seed of the initial weights.
+    dtype : {"float32", "float64"}
+        Precision of the parameters and of everything computed with them.
+    n_threads : int, optional
+        Threads used at most.  Default: the cores this process may use.  Results have the same bits for any number.
+
+    Attributes
+    ----------
+    W_vh : (nv, nh), W_vx : (nv, nx), W_hx : (nh, nx), b_v : (nv,), b_h : (nh,)
+        The parameters.  Assigning an array copies it in, after checking its shape.
+    inference : Inference
+        What `predict` and `predict_proba` use unless told otherwise; set by `train`.
+    n_threads : int or None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import crbm_fast as cf
+    >>> rng = np.random.default_rng(0)
+    >>> V = rng.random((200, 6)) < 0.5
+    >>> X = V ^ (rng.random((200, 6)) < 0.1)
+    >>> model = cf.CRBM(nv=6, nh=4, nx=6)
+    >>> history = cf.train(model, X, V, epochs=20)
+    >>> model.predict(X).shape
+    (200, 6)
+    """
+
+    def __init__(
+        self,
+        nv: int,
+        nh: int,
+        nx: int,
+        *,
+        scale: float = 0.01,
+        seed: int = 0,
+        dtype: DTypeLike = "float32",
+        n_threads: int | None = None,
+    ) -> None:
+        nv, nh, nx = (check.check_int(n, v, low) for n, v, low in (("nv", nv, 1), ("nh", nh, 0), ("nx", nx, 0)))
+        scale = check.check_real("scale", scale, 0, np.inf)
+        rng = np.random.default_rng(check.check_int("seed", seed, 0, 2**64 - 1))
+        kind = check.check_dtype(dtype)
+        shapes = {"W_vh": (nv, nh), "W_vx": (nv, nx), "W_hx": (nh, nx), "b_v": (nv,), "b_h": (nh,)}
+        self._parameters = {
+            name: rng.normal(0, scale, shape).astype(kind) if name in ("W_vh", "W_hx") else np.zeros(shape, kind)
+            for name, shape in shapes.items()
+        }
+        self.inference = Inference()
+        self.n_threads = n_threads
+
+    @classmethod
+    def from_parameters(
+        cls,
+        W_vh: ArrayLike,
+        *,
+        b_v: ArrayLike | None = None,
+        b_h: ArrayLike | None = None,
+        W_vx: ArrayLike | None = None,
+        W_hx: ArrayLike | None = None,
+        dtype: DTypeLike | None = None,
+        n_threads: int | None = None,
+    ) -> Self:
+        """A model with copies of the given parameters; what is left out is 0.  `dtype`: that of `W_vh`."""
+        weights = check.check_weights(W_vh, dtype, "W_vh")
+        nv, nh = weights.shape
+        given = {"W_vh": weights, "W_vx": W_vx, "W_hx": W_hx, "b_v": b_v, "b_h": b_h}
+        widths = [check.as_numeric(name, given[name]).shape for name in ("W_vx", "W_hx") if given[name] is not None]
+        nx = widths[0][-1] if widths and widths[0] else 0
+        if cls is RBM and nx > 0:
+            raise ValueError(f"an RBM has no features, but W_vx or W_hx has {nx} columns; use CRBM.from_parameters")
+        model = cls.__new__(cls)
+        CRBM.__init__(model, nv, nh, nx, scale=0, dtype=weights.dtype, n_threads=n_threads)
+        for name, value in given.items():
+            if value is not None:
+                model._assign(name, value)
+        return model
+
+    # --- parameters ---------------------------------------------------------------------------------------------
+
+    @property
+    def nv(self) -> int:
+        """Number of visible units."""
+        return int(self.W_vh.shape[0])
+
+    @property
+    def nh(self) -> int:
+        """Number of hidden units."""
+        return int(self.W_vh.shape[1])
+
+    @property
+    def nx(self) -> int:
+        """Number of features."""
+        return int(self.W_vx.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """float32 or float64."""
+        kind: np.dtype[Any] = self.W_vh.dtype
+        return kind
+
+    @property
+    def n_threads(self) -> int | None:
+        """Threads used at most; None: the cores this process may use."""
+        return self._n_threads
+
+    @n_threads.setter
+    def n_threads(self, value: int | None) -> None:
+        if value is not None:
+            check.check_threads(value)
+        self._n_threads = value
+
+    def parameters(self) -> dict[str, NDArray[Any]]:
+        """The five arrays themselves, by name."""
+        return dict(self._parameters)
+
+    def _assign(self, name: str, value: Any) -> None:
+        mine = self._parameters[name]
+        array = check.as_float(name, value, mine.dtype)
+        if array.shape != mine.shape:
+            raise ValueError(f"{name} has shape {array.shape}; expected {mine.shape}")
+        mine[...] = array
+
+    W_vh = _parameter("W_vh", "(nv, nh): between visible and hidden units")
+    W_vx = _parameter("W_vx", "(nv, nx): from features to visible units")
+    W_hx = _parameter("W_hx", "(nh, nx): from features to hidden units")
+    b_v = _parameter("b_v", "(nv,): visible biases")
+    b_h = _parameter("b_h", "(nh,): hidden biases")
+
+    def copy(self) -> Self:
+        """A model of its own with the same parameters and settings."""
+        twin = type(self).__new__(type(self))
+        twin._parameters = {name: a.copy() for name, a in self._parameters.items()}
+        twin.inference, twin._n_threads = self.inference, self._n_threads
+        return twin
+
+    def __repr__(self) -> str:
+        nx = "" if isinstance(self, RBM) else f", nx={self.nx}"
+        return f"{type(self).__name__}(nv={self.nv}, nh={self.nh}{nx}, dtype={self.dtype})"
+
+    # --- what the model says ------------------------------------------------------------------------------------
+
+    def biases(self, X: Any = None) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Biases of the RBM given x, Section 5: b1 = b_v + W_vx x (N, nv) and b2 = b_h + W_hx x (N, nh).
+
+        One product each.  Without features (nx = 0, X None) the one pair (1, nv), (1, nh) that all instances share.
+        """
+        table = self._features(X)
+        return self._biases(None if table is None else table.rows(slice(None)))
+
+    def energy(self, V: ArrayLike, H: ArrayLike, X: Any = None) -> NDArray[np.float64]:
+        """E(v, h, x) of Eq. 2 for every instance, (N,)."""
+        v, h = self._states("V", V, self.nv), self._states("H", H, self.nh)
+        features = self._features(X, len(v))
+        if len(h) != len(v):
+            raise ValueError(f"V has {len(v)} instances and H has {len(h)}; expected the same number")
+        E = np.empty(len(v))
+        for at in chunks(len(v)):
+            b1, b2 = self._biases(None if features is None else features.rows(at))
+            v_, h_ = (np.asarray(a.rows(at)) for a in (v, h))
+            theta_v = self._field_v(h_, b1)
+            E[at] = -(v_ * theta_v).sum(axis=1, dtype=np.float64) - (h_ * b2).sum(axis=1, dtype=np.float64)
+        return E
+
+    def free_energy(self, V: ArrayLike, X: Any = None) -> NDArray[np.float64]:
+        """F(v, x) = -log sum_h exp(-E(v, h, x)), Eq. 4, for every instance, (N,)."""
+        F = np.empty(len(self._states("V", V, self.nv)))
+        for at, v, b1, b2 in self._chunks(V, X):
+            F[at] = free_energy(v, b1, self._field_h(v, b2))
+        return F
+
+    def conditional_h(self, V: ArrayLike, X: Any = None) -> NDArray[Any]:
+        """P(h_j = 1 | v, x), Eq. 3, (N, nh)."""
+        out = np.empty((len(self._states("V", V, self.nv)), self.nh), self.dtype)
+        for at, v, _, b2 in self._chunks(V, X):
+            theta = self._field_h(v, b2)
+            _algebra.logistic(theta)
+            out[at] = theta
+        return out
+
+    def conditional_v(self, H: ArrayLike, X: Any = None) -> NDArray[Any]:
+        """P(v_i = 1 | h, x), Eq. 3, (N, nv)."""
+        h = self._states("H", H, self.nh)
+        features = self._features(X, len(h))
+        out = np.empty((len(h), self.nv), self.dtype)
+        for at in chunks(len(h)):
+            b1, _ = self._biases(None if features is None else features.rows(at))
+            theta = self._field_v(np.asarray(h.rows(at)), b1)
+            _algebra.logistic(theta)
+            out[at] = theta
+        return out
+
+    def predict_proba(self, X: Any = None, **inference: Any) -> NDArray[Any]:
+        """Beliefs P(v_i = 1 | x), (N, nv); for mixed-product and max-product normalised max-marginals.
+
+        Parameters
+        ----------
+        X : (N, nx) array-like or CSR matrix
+            Features.  None for a model without: then one row.
+        method, max_iter, tol, damping, optional
+            In place of those in `self.inference`.
+        evidence : (mask, values), optional
+            Outputs that are known, clamped to 0 or 1; both broadcast to (N, nv).
+        """
+        return self._infer(X, inference, lambda out, b: np.copyto(out, b.tau_v), self.dtype)
+
+    def predict(self, X: Any = None, **inference: Any) -> NDArray[np.uint8]:
+        """The most likely outputs, 0 or 1, (N, nv) uint8: beliefs above 1/2.
+
+        By `method`: sum-product, mean-field, tap and exact take the most likely state of each unit; mixed-product the
+        v that is best with h summed out (marginal MAP); max-product the best v and h together (MAP).  The keywords are
+        those of `predict_proba`.
+        """
+        return self._infer(X, inference, lambda out, b: np.greater(b.tau_v, 0.5, out=out.view(np.bool_)), np.uint8)
+
+    def sample(
+        self,
+        X: Any = None,
+        *,
+        n_samples: int | None = None,
+        n_steps: int = 1000,
+        v: ArrayLike | None = None,
+        seed: int = 0,
+        evidence: tuple[ArrayLike, ArrayLike] | None = None,
+    ) -> NDArray[np.uint8]:
+        """Samples of p(v | x) after `n_steps` of blocked Gibbs sampling, one chain per instance, (N, nv) uint8.
+
+        Parameters
+        ----------
+        X : (N, nx) array-like or CSR matrix
+            Features; None for a model without: then give `n_samples`, or `v`.
+        n_samples : int, optional
+            Number of chains for a model without features.
+        n_steps : int
+            Steps of each chain.
+        v : (N, nv) array-like of 0 and 1, optional
+            Where the chains start.  Default: fair coins.
+        seed : int
+            The draws depend on (seed, instance) alone.
+        evidence : (mask, values), optional
+            Outputs that are known, as in `predict_proba`.
+        """
+        features = self._features(X)
+        start = None if v is None else self._states("v", v, self.nv)
+        if features is not None:
+            N = len(features)
+            if n_samples is not None:
+                raise ValueError("n_samples is for a model without features; here there is one chain per row of X")
+        elif start is not None:
+            N = len(start)
+        else:
+            N = check.check_int("n_samples", 1 if n_samples is None else n_samples, 0)
+        if start is not None and (len(start) != N or n_samples not in (None, N)):
+            raise ValueError(f"v has {len(start)} rows; expected {N if features is not None else n_samples}")
+        clamped = None if evidence is None else check.check_evidence(evidence, (N, self.nv))
+        engine, out = self._engine(), np.empty((N, self.nv), np.uint8)
+        for at in chunks(N):
+            b1, b2 = self._biases(None if features is None else features.rows(at))
+            size = at.stop - at.start
+            out[at] = engine.gibbs(
+                np.broadcast_to(b1, (size, self.nv)) if len(b1) < size else b1,
+                np.broadcast_to(b2, (size, self.nh)) if len(b2) < size else b2,
+                v=None if start is None else np.asarray(start.rows(at)),
+                n_steps=n_steps, seed=seed, first_instance=at.start,
+                evidence=None if clamped is None else (clamped[0][at], clamped[1][at]),
+            ).v  # fmt: skip
+        return out
+
+    def log_partition(
+        self, X: Any = None, *, method: LogZMethod = "bethe", **options: Any
+    ) -> NDArray[np.float64]:
+        """log Z(x) for every instance, (N,); one number for a model without features.
+
+        Parameters
+        ----------
+        X : (N, nx) array-like or CSR matrix
+        method : {"exact", "bethe", "mean-field", "tap", "ais"}
+            Enumeration; the estimates of sum-product BP, mean field (a lower bound) and TAP; annealed importance
+            sampling.
+        **options
+            Of `infer` (`max_iter`, `tol`, `damping`; 200 iterations to 1e-6 unless told otherwise) or of `ais`
+            (`n_chains`, `n_betas`, `seed`), which also gives error bars when called directly.
+        """
+        check.check_choice("method", method, (*_LOG_Z, "ais"))
+        features = self._features(X)
+        out = np.empty(1 if features is None else len(features))
+        engine = self._engine()
+        for at in chunks(len(out)):
+            b1, b2 = self._biases(None if features is None else features.rows(at))
+            if method == "ais":
+                out[at] = ais(self.W_vh, b1, b2, n_threads=engine.n_threads, **options).log_z
+            else:
+                out[at] = engine.run(
+                    b1, b2, method=_LOG_Z[method], log_z=True, **{"max_iter": 200, "tol": 1e-6} | options
+                ).log_z
+        return out
+
+    def log_likelihood(
+        self, V: ArrayLike, X: Any = None, *, method: LogZMethod = "bethe", **options: Any
+    ) -> NDArray[np.float64]:
+        """log p(v | x) = -F(v, x) - log Z(x) for every instance, (N,); keywords as for `log_partition`.
+
+        -F is exact (Eq. 4); log Z is what the method makes of it.  Mean field's log Z is too small, so its
+        log-likelihood is too large.
+        """
+        return -self.free_energy(V, X) - self.log_partition(X, method=method, **options)
+
+    # --- files ----------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the parameters and `inference` to `path`, atomically: an .npz of arrays and JSON, no pickle.
+
+        The format is described in `crbm_fast/_files.py`; `numpy.load` opens it too.
+        """
+        meta = {"model": type(self).__name__, "inference": asdict(self.inference)}
+        _files.write(path, "crbm_fast model", meta, self._parameters)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, n_threads: int | None = None) -> Self:
+        """The model that `save` wrote.  Never runs code from the file; a bad file gets a ValueError."""
+        meta, arrays = _files.read(path, "crbm_fast model")
+        kinds = {"CRBM": CRBM, "RBM": RBM}
+        with _files.complaint(path):
+            kind = kinds[meta["model"]]
+            if sorted(arrays) != sorted(PARAMETERS):
+                raise ValueError(f"it holds {sorted(arrays)}")
+            model = kind.from_parameters(arrays["W_vh"], **{n: arrays[n] for n in PARAMETERS[1:]}, n_threads=n_threads)
+            model.inference = Inference(**meta["inference"])
+        if not isinstance(model, cls):
+            raise TypeError(f"{os.fspath(path)} holds a {kind.__name__}; load it with crbm_fast.{kind.__name__}.load")
+        return model
+
+    # --- shared -----------------------------------------------------------------------------------------------------
+
+    def _threads(self) -> int:
+        return check.check_threads(self._n_threads)
+
+    def _engine(self) -> Engine:
+        return Engine(self.W_vh, n_threads=self._n_threads)
+
+    def _features(self, X: Any, N: int | None = None, name: str = "X") -> Table | None:
+        """X after its checks; None, and only None, for a model without features."""
+        if self.nx == 0:
+            if X is not None:
+                raise ValueError(f"{name} is given, but this model has no features (nx=0); pass None")
+            return None
+        if X is None:
+            raise ValueError(f"{name} is missing; this model has nx={self.nx} features")
+        table = Table(name, X, self.nx, self.dtype, "nx")
+        if N is not None and len(table) != N:
+            raise ValueError(f"{name} has {len(table)} instances; expected {N}")
+        table.check_finite()
+        return table
+
+    def _states(self, name: str, V: Any, width: int) -> Table:
+        table = Table(name, V, width, self.dtype, "nv" if width == self.nv else "nh")
+        table.check_finite()
+        return table
+
+    def _biases(self, X: Rows | None) -> tuple[NDArray[Any], NDArray[Any]]:
+        if X is None:
+            return self.b_v[np.newaxis].copy(), self.b_h[np.newaxis].copy()
+        threads = self._threads()
+        return affine(X, self.W_vx, self.b_v, threads), affine(X, self.W_hx, self.b_h, threads)
+
+    def _field_h(self, V: NDArray[Any], b2: NDArray[Any]) -> NDArray[Any]:
+        """b2 + V W_vh, (N, nh)."""
+        theta = np.empty((len(V), self.nh), self.dtype)
+        theta[...] = b2
+        _algebra.product(theta, V, self.W_vh, beta=1, n_threads=self._threads())
+        return theta
+
+    def _field_v(self, H: NDArray[Any], b1: NDArray[Any]) -> NDArray[Any]:
+        """b1 + H W_vh', (N, nv)."""
+        theta = np.empty((len(H), self.nv), self.dtype)
+        theta[...] = b1
+        _algebra.product(theta, H, self.W_vh, transpose_b=True, beta=1, n_threads=self._threads())
+        return theta
+
+    def _chunks(self, V: Any, X: Any) -> Any:
+        """Slices with their v, b1 and b2."""
+        v = self._states("V", V, self.nv)
+        features = self._features(X, len(v))
+        for at in chunks(len(v)):
+            b1, b2 = self._biases(None if features is None else features.rows(at))
+            yield at, np.asarray(v.rows(at)), b1, b2
+
+    def _infer(self, X: Any, options: dict[str, Any], write: Any, dtype: Any) -> NDArray[Any]:
+        """Run inference chunk by chunk and let `write` put the beliefs into the rows of the result."""
+        evidence = options.pop("evidence", None)
+        try:
+            how = replace(self.inference, **options)
+        except TypeError:
+            unknown = sorted(set(options) - set(asdict(self.inference)))
+            raise TypeError(f"unknown keyword {unknown[0]!r}; expected method, max_iter, tol, damping or evidence") from None
+        features = self._features(X)
+        N = 1 if features is None else len(features)
+        if features is None and evidence is not None:
+            N = max([1, *(np.shape(a)[0] for a in evidence if np.ndim(a) == 2)])
+        clamped = None if evidence is None else check.check_evidence(evidence, (N, self.nv))
+        engine, out = self._engine(), np.empty((N, self.nv), dtype)
+        for at in chunks(N):
+            b1, b2 = self._biases(None if features is None else features.rows(at))
+            if len(b1) < at.stop - at.start:
+                b1 = np.tile(b1, (at.stop - at.start, 1))
+            pair = None if clamped is None else (clamped[0][at], clamped[1][at])
+            write(out[at], engine.run(b1, b2, evidence=pair, **asdict(how)))
+        return out
+
+
+class RBM(CRBM):
+    """Restricted Boltzmann machine: a `CRBM` without features.
+
+    Parameters
+    ----------
+    nv, nh : int
+        Numbers of visible and hidden units.
+    scale, seed, dtype, n_threads
+        As for `CRBM`.
+    """
+
+    def __init__(
+        self,
+        nv: int,
+        nh: int,
+        *,
+        scale: float = 0.01,
+        seed: int = 0,
+        dtype: DTypeLike = "float32",
+        n_threads: int | None = None,
+    ) -> None:
+        super().__init__(nv, nh, 0, scale=scale, seed=seed, dtype=dtype, n_threads=n_threads)
+
+
+def free_energy(v: NDArray[Any], b1: NDArray[Any], theta_h: NDArray[Any]) -> NDArray[np.float64]:
+    """Eq. 4 from the states (N, nv), b1 and the field theta_h = b2 + v W_vh (N, nh)."""
+    return -(v * b1).sum(axis=1, dtype=np.float64) - _algebra.softplus_sums(theta_h)

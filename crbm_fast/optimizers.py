@@ -1,0 +1,152 @@
+"""Optimizers: gradient ascent on the parameter blocks, each step one pass in C (csrc/optimizers.h).
+
+    SGD     with momentum           Adam        SCHEDULES   how the learning rate changes over the epochs
+
+`weight_decay` is that of the objective, mean log-likelihood (or minus loss) - weight_decay/2 |W|^2, whatever the
+optimizer; biases are not decayed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crbm_fast import _algebra
+from crbm_fast import _validation as check
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimizer:
+    """Options of an optimizer; its state is a dictionary of arrays that `init` makes and `step` changes."""
+
+    learning_rate: float
+
+    name: ClassVar[str]
+    keeps: ClassVar[tuple[str, ...]]        # arrays of state per parameter block
+
+    def __post_init__(self) -> None:
+        check.check_positive("learning_rate", self.learning_rate)
+
+    def init(self, parameters: Arrays) -> dict[str, NDArray[Any]]:
+        """The state before the first step."""
+        return {f"{kept}.{name}": np.zeros_like(p) for kept in self.keeps for name, p in parameters.items()}
+
+    def step(
+        self, parameters: Arrays, gradient: Arrays, state: Arrays, *, t: int, factor: float, weight_decay: float,
+        n_threads: int,
+    ) -> float:  # fmt: skip
+        """Take the t-th step (from 1), at `factor` times the learning rate; returns the largest |change|."""
+        return max(
+            self._block(
+                p, gradient[name], {kept: state[f"{kept}.{name}"] for kept in self.keeps},
+                t=t, rate=factor * self.learning_rate, decay=weight_decay if name.startswith("W") else 0.0,
+                n_threads=n_threads,
+            )
+            for name, p in parameters.items()
+        )  # fmt: skip
+
+    def _block(
+        self, p: NDArray[Any], g: NDArray[Any], state: Arrays, *, t: int, rate: float, decay: float, n_threads: int
+    ) -> float:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class SGD(Optimizer):
+    """Gradient ascent with momentum: u := momentum u + g, p += learning_rate u.
+
+    Parameters
+    ----------
+    learning_rate : float
+    momentum : float in [0, 1)
+    """
+
+    learning_rate: float = 0.05
+    momentum: float = 0.9
+
+    name: ClassVar[str] = "sgd"
+    keeps: ClassVar[tuple[str, ...]] = ("velocity",)
+
+    def __post_init__(self) -> None:
+        check.check_real("momentum", self.momentum, 0, 1)
+        super().__post_init__()
+
+    def _block(
+        self, p: NDArray[Any], g: NDArray[Any], state: Arrays, *, t: int, rate: float, decay: float, n_threads: int
+    ) -> float:
+        return _algebra.momentum_step(
+            p, state["velocity"], g, rate=rate, momentum=self.momentum, decay=decay, n_threads=n_threads
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adam(Optimizer):
+    """Adam [1]_.
+
+    Parameters
+    ----------
+    learning_rate : float
+    beta1, beta2 : float in [0, 1)
+        Decay of the running means of the gradient and of its square.
+    epsilon : float
+
+    References
+    ----------
+    .. [1] Kingma & Ba, "Adam: a method for stochastic optimization", ICLR 2015.
+    """
+
+    learning_rate: float = 0.002
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+
+    name: ClassVar[str] = "adam"
+    keeps: ClassVar[tuple[str, ...]] = ("mean", "square")
+
+    def __post_init__(self) -> None:
+        check.check_real("beta1", self.beta1, 0, 1)
+        check.check_real("beta2", self.beta2, 0, 1)
+        check.check_positive("epsilon", self.epsilon)
+        super().__post_init__()
+
+    def _block(
+        self, p: NDArray[Any], g: NDArray[Any], state: Arrays, *, t: int, rate: float, decay: float, n_threads: int
+    ) -> float:
+        correction = math.sqrt(1 - self.beta2**t)
+        return _algebra.adam_step(
+            p, state["mean"], state["square"], g, rate=rate * correction / (1 - self.beta1**t), beta1=self.beta1,
+            beta2=self.beta2, epsilon=self.epsilon * correction, decay=decay, n_threads=n_threads,
+        )  # fmt: skip
+
+
+OPTIMIZERS: dict[str, type[Optimizer]] = {kind.name: kind for kind in (SGD, Adam)}
+
+# {name: factor of the learning rate in epoch e of E, from 1}
+SCHEDULES: dict[str, Callable[[int, int], float]] = {
+    "constant": lambda e, E: 1.0,
+    "linear": lambda e, E: 1 - (e - 1) / E,
+    "cosine": lambda e, E: 0.5 * (1 + math.cos(math.pi * (e - 1) / E)),
+}
+
+
+def as_optimizer(optimizer: Any, learning_rate: float | None) -> Optimizer:
+    """An `Optimizer`, or the one of that name; with another learning rate if one is given."""
+    if not isinstance(optimizer, Optimizer):
+        check.check_choice("optimizer", optimizer, tuple(OPTIMIZERS))
+        optimizer = OPTIMIZERS[optimizer]()
+    return optimizer if learning_rate is None else replace(optimizer, learning_rate=learning_rate)
+
+
+def as_schedule(schedule: Any) -> Callable[[int, int], float]:
+    """A function of (epoch, epochs), or the one of that name."""
+    if callable(schedule):
+        return schedule  # type: ignore[no-any-return]
+    check.check_choice("schedule", schedule, tuple(SCHEDULES))
+    return SCHEDULES[schedule]

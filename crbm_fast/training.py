@@ -1,0 +1,515 @@
+"""The training loop: minibatches, steps, validation, history, checkpoints.
+
+    train    ->  learner.gradient (learners/)  ->  optimizer.step (optimizers.py)      for each batch
+             ->  evaluation, history, checkpoint, callbacks                            for each epoch
+
+Everything random is drawn from (seed, epoch, batch), so a run that was killed and resumed from its last checkpoint ends
+with the same bits as one that was not.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crbm_fast import _algebra, _files
+from crbm_fast import _validation as check
+from crbm_fast._data import CHUNK, Data, Table, permuted
+from crbm_fast.inference import Engine
+from crbm_fast.learners import Learner, as_learner
+from crbm_fast.learners.base import Timer
+from crbm_fast.model import CRBM, Inference
+from crbm_fast.optimizers import Optimizer, as_optimizer, as_schedule
+
+logger = logging.getLogger("crbm_fast")
+
+# Training instances on which the training error is measured after each epoch.
+_MONITORED = 1000
+# A step that changes a parameter by more has left all scales on which logits mean something.
+_LARGEST_STEP = 1e3
+# Epochs of the logistic fit that start="logistic" makes.
+_START_EPOCHS = 3
+
+
+class DivergenceError(ArithmeticError):
+    """Training left the range of finite, sensible numbers; the model has the parameters of the last whole epoch."""
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What happened in an epoch.
+
+    Attributes
+    ----------
+    epoch : int
+        From 1.
+    train_error, valid_error : float or None
+        Fraction of wrong outputs: on a sample of 1000 training instances, on the validation set.  For a model without
+        features, of the reconstruction v -> P(h | v) -> v.
+    converged : float or None
+        Fraction of training instances on which inference reached `tol`; None for sampling learners.
+    n_iter : float or None
+        Mean iterations of inference in training.
+    max_iter : int
+        Iterations it could do.
+    gradient_norm : float
+        Mean over the batches.
+    weight_norm : float
+        Of all parameters, after the epoch.
+    learning_rate : float
+    seconds : dict
+        By phase: data, biases, positive, negative, gradient, step, evaluation; and total.
+    """
+
+    epoch: int
+    train_error: float
+    valid_error: float | None
+    converged: float | None
+    n_iter: float | None
+    max_iter: int
+    gradient_norm: float
+    weight_norm: float
+    learning_rate: float
+    seconds: dict[str, float]
+
+
+class History(list[Epoch]):
+    """The epochs of a run, in order.  `history.column("valid_error")` gives one quantity; printing, a table.
+
+    Attributes
+    ----------
+    best_epoch : int or None
+        Epoch with the lowest validation error, whose parameters the model has; None without validation.
+    """
+
+    best_epoch: int | None = None
+
+    def column(self, name: str) -> list[Any]:
+        """One attribute of every epoch."""
+        return [getattr(epoch, name) for epoch in self]
+
+    def __str__(self) -> str:
+        def percent(x: float | None) -> str:
+            return "-" if x is None else f"{100 * x:.3f}"
+
+        rows = ["epoch  train %  valid %  converged %  iterations  |gradient|   |weights|  seconds"]
+        for e in self:
+            n_iter = "-" if e.n_iter is None else f"{e.n_iter:.1f}"
+            converged = "-" if e.converged is None else f"{100 * e.converged:.1f}"
+            mark = "*" if e.epoch == self.best_epoch else " "
+            rows.append(
+                f"{e.epoch:5d}{mark} {percent(e.train_error):>7}  {percent(e.valid_error):>7}  {converged:>11}"
+                f"  {n_iter:>4} of {e.max_iter:<3d} {e.gradient_norm:10.3g}  {e.weight_norm:10.4g}"
+                f"  {e.seconds['total']:7.2f}"
+            )
+        return "\n".join(rows)
+
+
+Callback = Callable[[Epoch, CRBM], Any]
+
+
+def train(
+    model: CRBM,
+    X: Any,
+    V: Any,
+    learner: str | Learner = "mle",
+    *,
+    epochs: int = 20,
+    batch_size: int = 40,
+    optimizer: str | Optimizer = "adam",
+    learning_rate: float | None = None,
+    schedule: str | Callable[[int, int], float] = "constant",
+    weight_decay: float = 0.0,
+    validation: tuple[Any, Any] | float | None = None,
+    patience: int | None = None,
+    start: str | None = None,
+    seed: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    callbacks: Iterable[Callback] = (),
+    progress: bool | None = None,
+) -> History:
+    """Fit `model`, in place, to outputs V given features X.
+
+    Parameters
+    ----------
+    model : CRBM or RBM
+        Its parameters are where training starts.  `model.n_threads` is the number of threads.
+    X : (N, nx) array-like, memmap or CSR matrix; None for an RBM
+        Features of any real dtype; converted batch by batch.
+    V : (N, nv) array-like or memmap of 0 and 1
+        Outputs, likewise.
+    learner : str or Learner
+        "mle", "cd", "pcd", "percloss", "mssvm", "lssvm" or "logistic" with its defaults, or an object such as
+        `learners.MLE("mean-field")`, `learners.CD(k=10)`.
+    epochs : int
+        Passes over the data.
+    batch_size : int
+        Instances per step.
+    optimizer : {"adam", "sgd"} or Optimizer
+    learning_rate : float, optional
+        In place of the optimizer's own.
+    schedule : {"constant", "linear", "cosine"} or callable
+        Factor of the learning rate as a function of (epoch, epochs).
+    weight_decay : float
+        The objective is the mean over instances minus weight_decay / 2 |W|^2; biases are left out.
+    validation : (X, V) or float, optional
+        Data, or a fraction of the training data to set aside, for the validation error.  With it, the model ends with
+        the parameters of the epoch whose validation error was lowest.
+    patience : int, optional
+        Stop after this many epochs without a lower validation error.
+    start : {"logistic"}, optional
+        Begin by a quick logistic fit of W_vx and b_v; BP then converges from the first epoch on.
+    seed : int
+        Same seed, same data, same version and machine: same bits, for any number of threads.
+    checkpoint : path, optional
+        File that is written, atomically, after each epoch.
+    resume : bool
+        Go on from `checkpoint` if it exists.  The arguments must be those of the interrupted run, but `epochs`,
+        `patience`, `callbacks` and `progress` may differ.
+    callbacks : iterable of callables
+        Each is called as callback(epoch, model) after an epoch; a true result ends the training.
+    progress : bool, optional
+        A bar by tqdm.  Default: if tqdm is installed and stderr is a terminal.
+
+    Returns
+    -------
+    History
+        One `Epoch` per epoch, those before a resumed checkpoint included.
+
+    Raises
+    ------
+    DivergenceError
+        When a gradient is not finite or a step is far too long.
+
+    Notes
+    -----
+    Afterwards `model.inference` is the inference that training used in the last (or best) epoch.  The training loop logs
+    a line per epoch to the logger "crbm_fast" at level INFO.
+    """
+    method = as_learner(learner)
+    ascent = as_optimizer(optimizer, learning_rate)
+    factor = as_schedule(schedule)
+    epochs = check.check_int("epochs", epochs, 0)
+    batch_size = check.check_int("batch_size", batch_size, 1)
+    weight_decay = check.check_real("weight_decay", weight_decay, 0, np.inf)
+    seed = check.check_int("seed", seed, 0, 2**63 - 1)
+    resume = check.check_flag("resume", resume)
+    if patience is not None:
+        check.check_int("patience", patience, 1)
+        if validation is None:
+            raise ValueError("patience needs validation: it watches the validation error")
+    check.check_choice("start", start, (None, "logistic"))
+    if start == "logistic" and model.nx == 0:
+        raise ValueError("start='logistic' needs features; this model has nx=0")
+    if not isinstance(model, CRBM):
+        raise TypeError(f"model is {type(model).__name__}; expected CRBM or RBM")
+    if method.name == "logistic" and model.nx == 0:
+        raise ValueError("learner='logistic' needs features; this model has nx=0")
+    if resume and checkpoint is None:
+        raise ValueError("resume=True needs checkpoint, the file to resume from")
+    callbacks = tuple(callbacks)
+    data, valid = _check_data(model, X, V, validation, seed)
+    run = _Run(model, method, ascent, data, valid, batch_size, weight_decay, seed)
+    run.config = {
+        "model": repr(model), "learner": {"name": method.name, **asdict(method)},
+        "optimizer": {"name": ascent.name, **asdict(ascent)}, "weight_decay": weight_decay, "batch_size": batch_size,
+        "schedule": schedule if isinstance(schedule, str) else "callable", "start": start, "seed": seed,
+        "data": _fingerprint(data), "validation": None if valid is None else _fingerprint(valid),
+    }  # fmt: skip
+    if not (resume and checkpoint is not None and run.restore(checkpoint)):
+        if start == "logistic":
+            _fit_logistic(model, data, batch_size, seed)
+        run.begin()
+        if checkpoint is not None:
+            run.save(checkpoint)
+    bar = _bar(progress, epochs, run)
+    try:
+        while run.epoch < epochs and not run.stopped(patience):
+            result = run.one_epoch(factor(run.epoch + 1, epochs), bar)
+            if checkpoint is not None:
+                run.save(checkpoint)
+            logger.info("%s", _line(method, result))
+            if any([callback(result, model) for callback in callbacks]):
+                break
+    except FloatingPointError as error:
+        for name, value in run.last_good.items():
+            model.parameters()[name][...] = value
+        raise DivergenceError(
+            f"training diverged in epoch {run.epoch + 1}, batch {run.batch}: {error}. Lower learning_rate "
+            f"({ascent.learning_rate:g}), scale the features to about [-1, 1], or add weight_decay. The model has the "
+            f"parameters of epoch {run.epoch}"
+            + ("." if checkpoint is None else f", and so has the checkpoint {os.fspath(checkpoint)}.")
+        ) from None
+    finally:
+        if bar is not None:
+            bar.close()
+    run.finish()
+    return run.history
+
+
+# --- data -----------------------------------------------------------------------------------------------------------
+
+
+def _check_data(
+    model: CRBM, X: Any, V: Any, validation: Any, seed: int
+) -> tuple[Data, Data | None]:
+    """The training and validation parts, every entry looked at."""
+    data = _pair(model, X, V, "")
+    if validation is None:
+        return data, None
+    if isinstance(validation, tuple | list):
+        if len(validation) != 2:
+            raise ValueError("validation must be a pair (X, V) or a fraction of the training data")
+        return data, _pair(model, *validation, "validation ")
+    fraction = check.check_real("validation", validation, 0, 1)
+    size = round(fraction * data.size)
+    if not 0 < size < data.size:
+        raise ValueError(f"validation={fraction:g} of {data.size} instances leaves no instance on one side")
+    # the two parts are cut from one permutation; epoch 0 is no epoch of training
+    rest = data.size - size
+    return Data(data.X, data.V, rest, 0, (seed, 0)), Data(data.X, data.V, size, rest, (seed, 0))
+
+
+def _pair(model: CRBM, X: Any, V: Any, which: str) -> Data:
+    outputs = Table(f"{which}V", V, model.nv, model.dtype, "nv")
+    outputs.check_states()
+    if len(outputs) == 0:
+        raise ValueError(f"{which}V has no rows")
+    return Data(model._features(X, len(outputs), f"{which}X"), outputs, len(outputs))
+
+
+def _fingerprint(data: Data) -> list[int]:
+    """Size and CRC-32, by which a checkpoint knows its data again."""
+    crc = data.V.checksum()
+    return [data.size, data.first, crc if data.X is None else data.X.checksum(crc)]
+
+
+def _fit_logistic(model: CRBM, data: Data, batch_size: int, seed: int) -> None:
+    """W_vx and b_v of a logistic regression per output: a model without hidden units."""
+    alone = CRBM(model.nv, 0, model.nx, dtype=model.dtype, n_threads=model.n_threads)
+    learner = as_learner("logistic")
+    run = _Run(alone, learner, as_optimizer("adam", None), data, None, batch_size, 0.0, seed)
+    run.begin()
+    for _ in range(_START_EPOCHS):
+        run.one_epoch(1.0, None)
+    model.W_vx, model.b_v = alone.W_vx, alone.b_v
+
+
+# --- the loop -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Run:
+    """A training run between two epochs: what a checkpoint holds, and how to go on."""
+
+    model: CRBM
+    learner: Learner
+    optimizer: Optimizer
+    data: Data
+    valid: Data | None
+    batch_size: int
+    weight_decay: float
+    seed: int
+    config: dict[str, Any] = field(default_factory=dict)
+    # state
+    epoch: int = 0                                     # epochs done
+    steps: int = 0
+    batch: int = 0                                     # within the epoch, from 1
+    optimizer_state: dict[str, NDArray[Any]] = field(default_factory=dict)
+    learner_state: dict[str, NDArray[Any]] = field(default_factory=dict)
+    best: dict[str, NDArray[Any]] = field(default_factory=dict)
+    best_error: float = np.inf
+    last_good: dict[str, NDArray[Any]] = field(default_factory=dict)
+    history: History = field(default_factory=History)
+
+    def begin(self) -> None:
+        """The state before the first epoch."""
+        self.learner_state = self.learner.init(self.model, self.data.size, self.batch_size)
+        self.optimizer_state = self.optimizer.init(self._trained())
+
+    def _trained(self) -> dict[str, NDArray[Any]]:
+        return {name: p for name, p in self.model.parameters().items() if name in self.learner.trains and p.size}
+
+    def stopped(self, patience: int | None) -> bool:
+        """Whether early stopping says so."""
+        return patience is not None and self.epoch - (self.history.best_epoch or 0) >= patience and self.epoch > 0
+
+    def one_epoch(self, factor: float, bar: Any) -> Epoch:
+        """All batches once, then the evaluation."""
+        begin, timer, number = perf_counter(), Timer(), self.epoch + 1
+        factor = check.check_real("schedule(epoch, epochs)", factor, 0, np.inf)
+        model, parameters = self.model, self._trained()
+        self.last_good = {name: p.copy() for name, p in model.parameters().items()}
+        gradient = {name: np.empty_like(p) for name, p in model.parameters().items()}
+        engine = model._engine()
+        norms, iterations, converged, counted = 0.0, 0, 0, 0
+        for self.batch, first in enumerate(range(0, self.data.size, self.batch_size), 1):
+            with timer("data"):
+                at = np.arange(first, min(first + self.batch_size, self.data.size))
+                index = permuted(at, self.data.size, self.seed, number)
+                X, V = self.data.pairs(index)
+                draw = int(np.random.SeedSequence((self.seed, number, self.batch)).generate_state(1, np.uint64)[0])
+            low = self.learner.gradient(
+                model, engine, X, V, gradient, index=index, epoch=number, seed=draw, state=self.learner_state,
+                timer=timer,
+            )  # fmt: skip
+            with timer("step"):
+                norm = _norm({name: gradient[name] for name in parameters}, engine.n_threads)
+                if not np.isfinite(norm):
+                    raise FloatingPointError(f"the gradient has the norm {norm}")
+                self.steps += 1
+                change = self.optimizer.step(
+                    parameters, gradient, self.optimizer_state, t=self.steps, factor=factor,
+                    weight_decay=self.weight_decay, n_threads=engine.n_threads,
+                )  # fmt: skip
+                if not change <= _LARGEST_STEP:
+                    raise FloatingPointError(
+                        f"a step changed a parameter by {change:.3g}; the gradient has the norm {norm:.3g}"
+                    )
+                engine.update(model.W_vh)
+            norms += norm
+            if low.n_iter is not None and low.converged is not None:
+                iterations, converged = iterations + int(low.n_iter.sum()), converged + int(low.converged.sum())
+                counted += len(low.n_iter)
+            if bar is not None:
+                bar.update()
+        how = self.learner.inference(number)
+        with timer("evaluation"):
+            sample = permuted(np.arange(min(_MONITORED, self.data.size)), self.data.size, self.seed, 0)
+            train_error = _error(model, engine, how, self.data, sample)
+            valid_error = None
+            if self.valid is not None:
+                valid_error = _error(model, engine, how, self.valid, np.arange(self.valid.size))
+        self.epoch = number
+        if valid_error is not None and valid_error < self.best_error:
+            self.best_error, self.history.best_epoch = valid_error, number
+            self.best = {name: p.copy() for name, p in model.parameters().items()}
+        model.inference = how
+        result = Epoch(
+            epoch=number, train_error=train_error, valid_error=valid_error,
+            converged=converged / counted if counted else None, n_iter=iterations / counted if counted else None,
+            max_iter=how.max_iter, gradient_norm=norms / self.batch,
+            weight_norm=_norm(model.parameters(), engine.n_threads),
+            learning_rate=factor * self.optimizer.learning_rate,
+            seconds=timer.seconds | {"total": perf_counter() - begin},
+        )  # fmt: skip
+        self.history.append(result)
+        if bar is not None:
+            shown = {"train": train_error, "valid": valid_error}
+            bar.set_postfix_str(", ".join(f"{k} {100 * e:.3f} %" for k, e in shown.items() if e is not None))
+        return result
+
+    def finish(self) -> None:
+        """Give the model the parameters and the inference of the best epoch."""
+        best = self.history.best_epoch
+        if best is not None:
+            for name, value in self.best.items():
+                self.model.parameters()[name][...] = value
+        if self.history:
+            self.model.inference = self.learner.inference(best or self.epoch)
+
+    # --- checkpoints ------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        groups = {
+            "parameter": self.model.parameters(), "best": self.best, "optimizer": self.optimizer_state,
+            "learner": self.learner_state,
+        }  # fmt: skip
+        meta = {
+            "config": self.config, "epoch": self.epoch, "steps": self.steps, "best_epoch": self.history.best_epoch,
+            "history": [asdict(e) for e in self.history],
+        }  # fmt: skip
+        arrays = {f"{group}.{name}": a for group, members in groups.items() for name, a in members.items()}
+        _files.write(path, "crbm_fast checkpoint", meta, arrays)
+
+    def restore(self, path: str | os.PathLike[str]) -> bool:
+        """Take the state of a checkpoint of this very run; False if there is no file."""
+        if not os.path.exists(path):
+            return False
+        meta, arrays = _files.read(path, "crbm_fast checkpoint")
+        with _files.complaint(path):
+            theirs = dict(meta["config"])
+            different = [key for key in self.config if theirs.get(key) != self.config[key]]
+        if different:
+            key = different[0]
+            raise ValueError(
+                f"checkpoint {os.fspath(path)} is of another run: {key} was {theirs.get(key)!r} and is "
+                f"{self.config[key]!r}; call with the same arguments, or with resume=False to start anew"
+            )
+        with _files.complaint(path):
+            self.begin()
+            groups = {"parameter": self.model.parameters(), "optimizer": self.optimizer_state,
+                      "learner": self.learner_state}  # fmt: skip
+            for group, members in groups.items():
+                for name, mine in members.items():
+                    kept = arrays[f"{group}.{name}"]
+                    if kept.shape != mine.shape or kept.dtype != mine.dtype:
+                        raise ValueError(f"{group} {name} has shape {kept.shape}, dtype {kept.dtype}")
+                    mine[...] = kept
+            self.best = {n: arrays[f"best.{n}"].copy() for n in self.model.parameters() if f"best.{n}" in arrays}
+            self.epoch, self.steps = int(meta["epoch"]), int(meta["steps"])
+            self.history = History(Epoch(**e) for e in meta["history"])
+            self.history.best_epoch = meta["best_epoch"]
+            if self.history.best_epoch is not None:
+                self.best_error = float(self.history[self.history.best_epoch - 1].valid_error)  # type: ignore[arg-type]
+        return True
+
+
+def _norm(arrays: dict[str, NDArray[Any]], n_threads: int) -> float:
+    return float(np.sqrt(sum(_algebra.sum_squares(a, n_threads=n_threads) for a in arrays.values())))
+
+
+def _error(model: CRBM, engine: Engine, how: Inference, data: Data, pairs: NDArray[np.int64]) -> float:
+    """Fraction of outputs predicted wrongly on `pairs`; without features, of the reconstruction."""
+    wrong = 0
+    for first in range(0, len(pairs), CHUNK):
+        X, V = data.pairs(pairs[first : first + CHUNK])
+        b1, b2 = model._biases(X)
+        if X is None:
+            h = model._field_h(V, b2)
+            _algebra.logistic(h)
+            guess = model._field_v(h, b1) > 0
+        else:
+            guess = engine.run(b1, b2, **asdict(how)).tau_v > 0.5
+        wrong += int(np.count_nonzero(guess != (V > 0.5)))
+    return wrong / (len(pairs) * model.nv)
+
+
+# --- telling ----------------------------------------------------------------------------------------------------------
+
+
+def _line(learner: Learner, e: Epoch) -> str:
+    parts = [f"{learner.name} epoch {e.epoch}: training error {100 * e.train_error:.3f} %"]
+    if e.valid_error is not None:
+        parts.append(f"validation error {100 * e.valid_error:.3f} %")
+    if e.converged is not None:
+        parts.append(f"{100 * e.converged:.1f} % converged in {e.n_iter:.1f} iterations")
+    parts.append(f"|gradient| {e.gradient_norm:.3g}, |weights| {e.weight_norm:.4g}, {e.seconds['total']:.2f} s")
+    return ", ".join(parts)
+
+
+def _bar(progress: bool | None, epochs: int, run: _Run) -> Any:
+    """A tqdm bar over the batches, or None."""
+    if progress is False or (progress is None and not sys.stderr.isatty()):
+        return None
+    with suppress(ImportError):
+        from tqdm.auto import tqdm
+
+        per_epoch = -(-run.data.size // run.batch_size)
+        return tqdm(
+            total=epochs * per_epoch, initial=run.epoch * per_epoch, unit="batch", desc=run.learner.name,
+            dynamic_ncols=True,
+        )  # fmt: skip
+    if progress:
+        raise ImportError("progress=True needs tqdm: pip install tqdm")
+    return None
