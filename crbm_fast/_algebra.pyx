@@ -11,7 +11,6 @@ from cython.parallel cimport prange
 
 import numpy as np
 
-cimport cython
 cimport numpy as cnp
 
 from crbm_fast._blas cimport gemm

@@ -63,7 +63,8 @@ class Table:
         else:
             self.data = check.as_numeric(name, data)
         if self.data.ndim != 2 or self.data.shape[1] != width:
-            raise ValueError(f"{name} has shape {self.data.shape}; expected (N, {width}), as the model has {what}={width}")
+            shape = self.data.shape
+            raise ValueError(f"{name} has shape {shape}; expected (N, {width}), as the model has {what}={width}")
 
     @property
     def sparse(self) -> bool:
@@ -123,7 +124,7 @@ class Table:
         for part in self.chunks():
             rows = self.data[part]
             for array in (rows,) if not self.sparse else (rows.data, rows.indices, rows.indptr):
-                crc = zlib.crc32(np.ascontiguousarray(array).view(np.uint8).reshape(-1), crc)
+                crc = zlib.crc32(memoryview(np.ascontiguousarray(array)).cast("B"), crc)
         return crc
 
 
@@ -178,6 +179,16 @@ def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
+
+
+def minibatches(n: int, size: int, seed: int, epoch: int) -> Iterator[tuple[int, NDArray[np.int64], int]]:
+    """(number from 1, indices, seed of its random draws) of each minibatch of an epoch over n instances."""
+    block = size * -(-CHUNK // size)            # many batches at once: a small one costs NumPy as much as a large one
+    for start in range(0, n, block):
+        index = permuted(np.arange(start, min(start + block, n)), n, seed, epoch)
+        draws = np.random.SeedSequence((seed, epoch, start)).generate_state(block // size, np.uint64)
+        for i, first in enumerate(range(0, len(index), size)):
+            yield start // size + i + 1, index[first : first + size], int(draws[i])
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ import numpy as np
 
 from crbm_fast import _algebra, _files
 from crbm_fast import _validation as check
-from crbm_fast._data import CHUNK, Rows, SparseRows, Table, affine, chunks
+from crbm_fast._data import Rows, Table, affine, chunks
 from crbm_fast.ais import ais
-from crbm_fast.inference import METHODS, Beliefs, Engine, Method
+from crbm_fast.inference import METHODS, Engine, Method
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PARAMETERS = ("W_vh", "W_vx", "W_hx", "b_v", "b_h")
 
 LogZMethod = Literal["exact", "bethe", "mean-field", "tap", "ais"]
-_LOG_Z = {"exact": "exact", "bethe": "sum-product", "mean-field": "mean-field", "tap": "tap"}
+_LOG_Z: dict[str, Method] = {"exact": "exact", "bethe": "sum-product", "mean-field": "mean-field", "tap": "tap"}
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class CRBM:
         """A model with copies of the given parameters; what is left out is 0.  `dtype`: that of `W_vh`."""
         weights = check.check_weights(W_vh, dtype, "W_vh")
         nv, nh = weights.shape
-        given = {"W_vh": weights, "W_vx": W_vx, "W_hx": W_hx, "b_v": b_v, "b_h": b_h}
+        given: dict[str, Any] = {"W_vh": weights, "W_vx": W_vx, "W_hx": W_hx, "b_v": b_v, "b_h": b_h}
         widths = [check.as_numeric(name, given[name]).shape for name in ("W_vx", "W_hx") if given[name] is not None]
         nx = widths[0][-1] if widths and widths[0] else 0
         if cls is RBM and nx > 0:
@@ -386,7 +386,7 @@ class CRBM:
     def load(cls, path: str | os.PathLike[str], *, n_threads: int | None = None) -> Self:
         """The model that `save` wrote.  Never runs code from the file; a bad file gets a ValueError."""
         meta, arrays = _files.read(path, "crbm_fast model")
-        kinds = {"CRBM": CRBM, "RBM": RBM}
+        kinds: dict[str, type[CRBM]] = {"CRBM": CRBM, "RBM": RBM}
         with _files.complaint(path):
             kind = kinds[meta["model"]]
             if sorted(arrays) != sorted(PARAMETERS):
@@ -459,7 +459,9 @@ class CRBM:
             how = replace(self.inference, **options)
         except TypeError:
             unknown = sorted(set(options) - set(asdict(self.inference)))
-            raise TypeError(f"unknown keyword {unknown[0]!r}; expected method, max_iter, tol, damping or evidence") from None
+            raise TypeError(
+                f"unknown keyword {unknown[0]!r}; expected method, max_iter, tol, damping or evidence"
+            ) from None
         features = self._features(X)
         N = 1 if features is None else len(features)
         if features is None and evidence is not None:
@@ -501,4 +503,5 @@ class RBM(CRBM):
 
 def free_energy(v: NDArray[Any], b1: NDArray[Any], theta_h: NDArray[Any]) -> NDArray[np.float64]:
     """Eq. 4 from the states (N, nv), b1 and the field theta_h = b2 + v W_vh (N, nh)."""
-    return -(v * b1).sum(axis=1, dtype=np.float64) - _algebra.softplus_sums(theta_h)
+    linear: NDArray[np.float64] = (v * b1).sum(axis=1, dtype=np.float64)
+    return -linear - _algebra.softplus_sums(theta_h)

@@ -126,7 +126,7 @@ class Adam(Optimizer):
         )  # fmt: skip
 
 
-OPTIMIZERS: dict[str, type[Optimizer]] = {kind.name: kind for kind in (SGD, Adam)}
+OPTIMIZERS: dict[str, Callable[[], Optimizer]] = {kind.name: kind for kind in (SGD, Adam)}
 
 # {name: factor of the learning rate in epoch e of E, from 1}
 SCHEDULES: dict[str, Callable[[int, int], float]] = {
@@ -138,10 +138,12 @@ SCHEDULES: dict[str, Callable[[int, int], float]] = {
 
 def as_optimizer(optimizer: Any, learning_rate: float | None) -> Optimizer:
     """An `Optimizer`, or the one of that name; with another learning rate if one is given."""
-    if not isinstance(optimizer, Optimizer):
+    if isinstance(optimizer, Optimizer):
+        chosen = optimizer
+    else:
         check.check_choice("optimizer", optimizer, tuple(OPTIMIZERS))
-        optimizer = OPTIMIZERS[optimizer]()
-    return optimizer if learning_rate is None else replace(optimizer, learning_rate=learning_rate)
+        chosen = OPTIMIZERS[optimizer]()
+    return chosen if learning_rate is None else replace(chosen, learning_rate=learning_rate)
 
 
 def as_schedule(schedule: Any) -> Callable[[int, int], float]:

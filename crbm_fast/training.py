@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from crbm_fast import _algebra, _files
 from crbm_fast import _validation as check
-from crbm_fast._data import CHUNK, Data, Table, permuted
+from crbm_fast._data import CHUNK, Data, Table, minibatches, permuted
 from crbm_fast.inference import Engine
 from crbm_fast.learners import Learner, as_learner
 from crbm_fast.learners.base import Timer
@@ -193,8 +193,8 @@ def train(
 
     Notes
     -----
-    Afterwards `model.inference` is the inference that training used in the last (or best) epoch.  The training loop logs
-    a line per epoch to the logger "crbm_fast" at level INFO.
+    Afterwards `model.inference` is the inference that training used in the last (or best) epoch.  A line per epoch
+    goes to the logger "crbm_fast" at level INFO.
     """
     method = as_learner(learner)
     ascent = as_optimizer(optimizer, learning_rate)
@@ -239,7 +239,8 @@ def train(
             if checkpoint is not None:
                 run.save(checkpoint)
             logger.info("%s", _line(method, result))
-            if any([callback(result, model) for callback in callbacks]):
+            answers = [callback(result, model) for callback in callbacks]
+            if any(answers):
                 break
     except FloatingPointError as error:
         for name, value in run.last_good.items():
@@ -270,7 +271,7 @@ def _check_data(
     if isinstance(validation, tuple | list):
         if len(validation) != 2:
             raise ValueError("validation must be a pair (X, V) or a fraction of the training data")
-        return data, _pair(model, *validation, "validation ")
+        return data, _pair(model, validation[0], validation[1], "validation ")
     fraction = check.check_real("validation", validation, 0, 1)
     size = round(fraction * data.size)
     if not 0 < size < data.size:
@@ -353,12 +354,11 @@ class _Run:
         gradient = {name: np.empty_like(p) for name, p in model.parameters().items()}
         engine = model._engine()
         norms, iterations, converged, counted = 0.0, 0, 0, 0
-        for self.batch, first in enumerate(range(0, self.data.size, self.batch_size), 1):
+        batches = minibatches(self.data.size, self.batch_size, self.seed, number)
+        for batch, index, draw in batches:
+            self.batch = batch
             with timer("data"):
-                at = np.arange(first, min(first + self.batch_size, self.data.size))
-                index = permuted(at, self.data.size, self.seed, number)
                 X, V = self.data.pairs(index)
-                draw = int(np.random.SeedSequence((self.seed, number, self.batch)).generate_state(1, np.uint64)[0])
             low = self.learner.gradient(
                 model, engine, X, V, gradient, index=index, epoch=number, seed=draw, state=self.learner_state,
                 timer=timer,
@@ -398,7 +398,7 @@ class _Run:
         result = Epoch(
             epoch=number, train_error=train_error, valid_error=valid_error,
             converged=converged / counted if counted else None, n_iter=iterations / counted if counted else None,
-            max_iter=how.max_iter, gradient_norm=norms / self.batch,
+            max_iter=how.max_iter, gradient_norm=norms / batch,
             weight_norm=_norm(model.parameters(), engine.n_threads),
             learning_rate=factor * self.optimizer.learning_rate,
             seconds=timer.seconds | {"total": perf_counter() - begin},

@@ -33,4 +33,17 @@ def as_learner(learner: Any) -> Learner:
     return LEARNERS[learner]()
 
 
-__all__ = ["CD", "LEARNERS", "LSSVM", "MLE", "MSSVM", "PCD", "Batch", "Learner", "Logistic", "Negative", "PercLoss", "as_learner"]
+__all__ = [
+    "CD",
+    "LEARNERS",
+    "LSSVM",
+    "MLE",
+    "MSSVM",
+    "PCD",
+    "Batch",
+    "Learner",
+    "Logistic",
+    "Negative",
+    "PercLoss",
+    "as_learner",
+]

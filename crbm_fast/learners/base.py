@@ -195,12 +195,12 @@ class Learner:
                 low.h = self.hidden(batch.fields(engine, low.v))
         with timer("gradient"):
             N, M = len(V), len(low.v)
-            if "W_vh" in self.trains and low.gamma is None:
+            if low.gamma is None and "W_vh" in self.trains:
                 # d W_vh = (V' h - v' h) / N, one product
                 # (nv, nh) = (nv, 2N) (2N, nh)
                 states, pairs = np.concatenate((V, low.v)), np.concatenate((h / N, low.h / -N))
                 _algebra.product(out["W_vh"], states, pairs, transpose_a=True, n_threads=threads)
-            elif "W_vh" in self.trains:
+            elif low.gamma is not None:
                 # d W_vh = V' h / N - gamma / M
                 # (nv, nh) = (nv, N) (N, nh)
                 np.copyto(out["W_vh"], low.gamma)
