@@ -124,7 +124,7 @@ class Table:
         for part in self.chunks():
             rows = self.data[part]
             for array in (rows,) if not self.sparse else (rows.data, rows.indices, rows.indptr):
-                crc = zlib.crc32(memoryview(np.ascontiguousarray(array)).cast("B"), crc)
+                crc = zlib.crc32(np.ascontiguousarray(array).data.cast("B"), crc)
         return crc
 
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from crbm_fast import _algebra
 from crbm_fast import _validation as check
 from crbm_fast._data import Rows, outer
-from crbm_fast.inference import Engine
+from crbm_fast.inference import METHODS, Engine
 from crbm_fast.model import CRBM, Inference
 
 Array = NDArray[Any]
@@ -70,13 +70,13 @@ class Batch:
         _algebra.product(theta_h, v, engine._core.W, beta=1, n_threads=engine.n_threads)
         return theta_h
 
-    def walk(self, engine: Engine, v: Array, k: int, theta_h: Array | None = None) -> Array:
-        """v (N, nv) after k steps of Gibbs sampling; `theta_h` = b2 + v W_vh where it is known."""
+    def walk(self, engine: Engine, v: Array, k: int, theta_h: Array | None = None) -> tuple[Array, Array]:
+        """(v, h) after k steps of Gibbs sampling from v, Eq. 3; `theta_h` = b2 + v W_vh where it is known."""
         N = len(v)
         b1, b2 = (b if len(b) == N else np.repeat(b, N, axis=0) for b in (self.b1, self.b2))
         v, h = v.copy(), np.empty_like(b2)
         engine._core.gibbs(b1, b2, v, h, seed=self.seed, instance=0, step=0, n_steps=k, theta_h=theta_h)
-        return v
+        return v, h
 
 
 @dataclass(slots=True)
@@ -137,10 +137,11 @@ class Learner:
     damping: float = 0.0
 
     name: ClassVar[str]
-    method: ClassVar[Any] = "mean-field"          # of inference at test time; the paper's choice for CD
+    method: ClassVar[Any]                         # of inference: in training where there is any, and at test time
     trains: ClassVar[tuple[str, ...]] = ("W_vh", "W_vx", "W_hx", "b_v", "b_h")
 
     def __post_init__(self) -> None:
+        check.check_choice("method", self.method, METHODS)
         if self.max_iter is not None:
             check.check_int("max_iter", self.max_iter, 1)
         check.check_real("tol", self.tol, 0, np.inf)

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from crbm_fast import _validation as check
-from crbm_fast.inference import Engine, independent_draws
+from crbm_fast.inference import Engine, Method, independent_draws
 from crbm_fast.learners.base import Batch, Learner, Negative
 
 
@@ -29,8 +29,10 @@ class CD(Learner):
     start : {"data", "random", "logistic"}
         Where the chains start: at the observed outputs; at fair coins, which works better for conditional models
         [2]_; at a draw from the logistic part, P(v_i = 1) = logistic(b1_i).
+    method : str
+        Inference the trained model predicts with.  Default: the paper's choice, mean field.
     max_iter, tol, damping
-        Of mean field, which a model trained by CD predicts with, as in the paper.
+        Of that inference.
 
     References
     ----------
@@ -41,6 +43,7 @@ class CD(Learner):
 
     k: int = 1
     start: Literal["data", "random", "logistic"] = "data"
+    method: Method = "mean-field"  # type: ignore[misc]
 
     name: ClassVar[str] = "cd"
 
@@ -51,8 +54,8 @@ class CD(Learner):
 
     def negative(self, engine: Engine, batch: Batch) -> Negative:
         if self.start == "data":
-            return Negative(batch.walk(engine, batch.V, self.k, batch.theta_h))
+            return Negative(batch.walk(engine, batch.V, self.k, batch.theta_h)[0])
         b = np.zeros_like(batch.V)
         if self.start == "logistic":
             b += batch.b1
-        return Negative(batch.walk(engine, independent_draws(b, batch.seed), self.k))
+        return Negative(batch.walk(engine, independent_draws(b, batch.seed), self.k)[0])

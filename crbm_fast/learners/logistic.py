@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ class Logistic(Learner):
     """
 
     name: ClassVar[str] = "logistic"
+    method: ClassVar[Any] = "mean-field"
     trains: ClassVar[tuple[str, ...]] = ("W_vx", "b_v")
 
     def init(self, model: CRBM, N: int, batch_size: int) -> dict[str, Array]:
@@ -31,7 +32,7 @@ class Logistic(Learner):
         return {}
 
     def inference(self, epoch: int) -> Inference:
-        return Inference("mean-field", 1)
+        return Inference(self.method, 1)
 
     def negative(self, engine: Engine, batch: Batch) -> Negative:
         v = np.zeros_like(batch.V)

@@ -30,7 +30,7 @@ class MLE(Learner):
 
     def __post_init__(self) -> None:
         check.check_choice("method", self.method, METHODS)
-        Learner.__post_init__(self)
+        super().__post_init__()
 
     def negative(self, engine: Engine, batch: Batch) -> Negative:
         how = self.inference(batch.epoch)

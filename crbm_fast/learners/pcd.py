@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from crbm_fast import _validation as check
-from crbm_fast.inference import Engine
+from crbm_fast.inference import Engine, Method
 from crbm_fast.learners.base import Array, Batch, Learner, Negative
 from crbm_fast.model import CRBM
 
@@ -29,8 +29,10 @@ class PCD(Learner):
     ----------
     k : int
         Steps of Gibbs sampling per update.
+    method : str
+        Inference the trained model predicts with.  Default: the paper's choice, mean field.
     max_iter, tol, damping
-        Of mean field, which the trained model predicts with.
+        Of that inference.
 
     References
     ----------
@@ -39,6 +41,7 @@ class PCD(Learner):
     """
 
     k: int = 1
+    method: Method = "mean-field"  # type: ignore[misc]
 
     name: ClassVar[str] = "pcd"
 
@@ -58,6 +61,6 @@ class PCD(Learner):
         at = np.arange(len(batch.V)) if batch.shared else batch.index
         v = np.unpackbits(chains[at], axis=1, count=batch.V.shape[1]).astype(batch.V.dtype)
         v = np.where(started[at, np.newaxis], v, batch.V)
-        v = batch.walk(engine, v, self.k)
+        v, _ = batch.walk(engine, v, self.k)
         chains[at], started[at] = np.packbits(v > 0.5, axis=1), True
         return Negative(v)

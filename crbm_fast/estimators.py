@@ -1,0 +1,518 @@
+"""scikit-learn estimators: a multi-label classifier and a drop-in for `sklearn.neural_network.BernoulliRBM`.
+
+    CRBMClassifier    CRBM, its outputs are the labels       fit          ->  training.train
+    RBMTransformer    RBM, its visible units the features    fit          ->  _Trained._epochs  ->  training._Run
+                                                   both:     partial_fit  ->  _Trained._epochs  ->  training._Run
+
+The only module that imports scikit-learn; nothing in the package imports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from crbm_fast import _validation as check
+from crbm_fast._data import Data, Table, chunks
+from crbm_fast.learners import Learner, as_learner
+from crbm_fast.model import CRBM, RBM
+from crbm_fast.optimizers import SGD, Optimizer, as_optimizer, as_schedule
+from crbm_fast.training import DivergenceError, History, _bar, _Run, train
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+    from sklearn.utils import check_random_state
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+except ImportError as error:
+    raise ImportError(
+        'crbm_fast.estimators needs scikit-learn 1.6 or later: pip install "crbm_fast[sklearn]"'
+    ) from error
+
+__all__ = ["CRBMClassifier", "RBMTransformer"]
+
+
+class _Trained(BaseEstimator):  # type: ignore[misc]
+    """What both estimators share: a model, and what training remembers from one call to the next."""
+
+    def _begin(self, nv: int, nh: int, nx: int, dtype: Any, rng: Any) -> None:
+        """A new model."""
+        self._seed = int(rng.randint(2**31 - 1))
+        shape = (nv, nh) if nx == 0 else (nv, nh, nx)
+        kind: Any = RBM if nx == 0 else CRBM
+        self.model_: CRBM = kind(*shape, seed=self._seed, dtype=dtype, n_threads=_threads(self.n_jobs))
+        self.history_ = History()
+        self._memory: dict[str, Any] = {"optimizer": {}, "steps": 0, "learner": {}}
+
+    def _epochs(self, n: int, X: Table | None, V: Table, optimizer: Optimizer, schedule: Any, of: int) -> None:
+        """Train on by n epochs.  Beyond epoch `of` the learning rate and the iterations of inference stay the same."""
+        of = max(1, of)
+        model, learner, factor, done = self.model_, as_learner(self.learner), as_schedule(schedule), len(self.history_)
+        if done >= of and learner.max_iter is None:         # else 7 + epoch, without end in a stream
+            learner = replace(learner, max_iter=learner.inference(of).max_iter)
+        run = _Run(
+            model, learner, optimizer, Data(X, V, len(V)), None, check.check_int("batch_size", self.batch_size, 1),
+            check.check_real("weight_decay", self.weight_decay, 0, np.inf), self._seed, epoch=done,
+            history=History(self.history_),
+        )  # fmt: skip
+        run.begin()
+        kept, self._memory = self._memory, {"optimizer": {}, "steps": 0, "learner": {}}     # gone, should training fail
+        if _alike(kept["optimizer"], run.optimizer_state):
+            run.optimizer_state, run.steps = kept["optimizer"], kept["steps"]
+        if X is None and _alike(kept["learner"], run.learner_state):
+            run.learner_state = kept["learner"]             # chains; with features each would belong to an instance
+        bar = _bar(check.check_flag("verbose", self.verbose), done + n, run)
+        try:
+            for epoch in range(done + 1, done + n + 1):
+                run.one_epoch(factor(min(epoch, of), of), bar)
+        except FloatingPointError as error:
+            for name, value in run.last_good.items():
+                model.parameters()[name][...] = value
+            raise DivergenceError(
+                f"training diverged: {error}. Lower learning_rate ({optimizer.learning_rate:g}), scale the features to "
+                "about [-1, 1], or add weight_decay. The model has the parameters of the last whole epoch."
+            ) from None
+        finally:
+            if bar is not None:
+                bar.close()
+        self.history_ = run.history
+        self._memory = {"optimizer": run.optimizer_state, "steps": run.steps, "learner": run.learner_state}
+
+
+class CRBMClassifier(ClassifierMixin, _Trained):
+    """Multi-label classifier: a conditional RBM, whose hidden units let the labels depend on each other given x.
+
+    Parameters
+    ----------
+    n_hidden : int
+        Number of hidden units.  With 0 the labels are independent given x.
+    learner : str or crbm_fast.learners.Learner
+        "mle", "cd", "pcd", "percloss", "mssvm", "lssvm" or "logistic", or an object such as
+        `learners.MLE("mean-field")`, `learners.CD(k=10)`.
+    epochs : int
+        Passes over the data.
+    batch_size : int
+        Instances per step.
+    learning_rate : float, optional
+        None: the optimizer's own.
+    optimizer : {"adam", "sgd"} or crbm_fast.optimizers.Optimizer
+    schedule : {"constant", "linear", "cosine"} or callable
+        Factor of the learning rate as a function of (epoch, epochs).
+    weight_decay : float
+        The objective is the mean over instances minus weight_decay / 2 |W|^2.
+    validation_fraction : float between 0 and 1, optional
+        Part of the data given to `fit` that is set aside; the model ends with the parameters of the epoch that had the
+        fewest wrong labels there.
+    patience : int, optional
+        Stop after this many epochs without fewer wrong labels on the part set aside.
+    start : {"logistic"}, optional
+        Begin `fit` by a quick logistic regression per label.
+    dtype : {"float32", "float64"}
+        Precision of the model.
+    n_jobs : int, optional
+        Threads; None: one, -1: as many as this process has cores.  Results have the same bits for any number.
+    random_state : int, RandomState instance or None
+        Of the initial weights, the order of the instances and the learner's draws.
+    verbose : bool
+        Show a progress bar, by tqdm.
+
+    Attributes
+    ----------
+    model_ : crbm_fast.CRBM
+        The model: predictions given some of the labels, samples and likelihoods are there.
+    history_ : crbm_fast.History
+        What happened in each epoch; a call to `partial_fit` is one.
+    classes_ : (n_labels,) or (2,) ndarray
+        The columns 0 ... n_labels - 1 of y; for a 1-D y its two classes.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Where the names of the features are all strings.
+
+    See Also
+    --------
+    sklearn.preprocessing.MultiLabelBinarizer : turns sets of labels into y.
+
+    Notes
+    -----
+    Features should be standardised, to about [-1, 1].
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_multilabel_classification
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from crbm_fast.estimators import CRBMClassifier
+    >>> X, y = make_multilabel_classification(random_state=0)
+    >>> classifier = make_pipeline(StandardScaler(), CRBMClassifier(random_state=0)).fit(X, y)
+    >>> classifier.predict(X).shape
+    (100, 5)
+    """
+
+    def __init__(
+        self,
+        n_hidden: int = 64,
+        *,
+        learner: str | Learner = "mle",
+        epochs: int = 50,
+        batch_size: int = 32,
+        learning_rate: float | None = None,
+        optimizer: str | Optimizer = "adam",
+        schedule: str | Callable[[int, int], float] = "constant",
+        weight_decay: float = 0.0,
+        validation_fraction: float | None = None,
+        patience: int | None = None,
+        start: str | None = None,
+        dtype: str = "float32",
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_hidden = n_hidden
+        self.learner = learner
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.optimizer = optimizer
+        self.schedule = schedule
+        self.weight_decay = weight_decay
+        self.validation_fraction = validation_fraction
+        self.patience = patience
+        self.start = start
+        self.dtype = dtype
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit a new model.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array-like or sparse matrix
+        y : (n_samples, n_labels) array-like or sparse matrix of 0 and 1, or (n_samples,) array-like of two classes
+            Which labels each instance has.
+
+        Returns
+        -------
+        self
+        """
+        X, V = self._check(X, y, reset=True)
+        fraction = self.validation_fraction
+        if fraction is not None:
+            check.check_real("validation_fraction", fraction, 0, 1)
+        self._new(V)
+        self.history_ = train(
+            self.model_, X, V, self.learner, epochs=check.check_int("epochs", self.epochs, 1),
+            batch_size=self.batch_size, optimizer=self.optimizer, learning_rate=self.learning_rate,
+            schedule=self.schedule, weight_decay=self.weight_decay, validation=fraction, patience=self.patience,
+            start=self.start, seed=self._seed, progress=check.check_flag("verbose", self.verbose),
+        )  # fmt: skip
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Go once over the data given, from where earlier calls of `fit` or `partial_fit` have led.
+
+        The k-th call is like the k-th epoch of `fit`, with what the optimizer remembers from the earlier ones: k calls
+        with all data do what `fit` does with epochs=k.  From call number `epochs` on, the learning rate and the
+        iterations of inference stay as they are.  `validation_fraction`, `patience` and `start` are for `fit` alone.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features) array-like or sparse matrix
+        y : (n_samples, n_labels) array-like or sparse matrix of 0 and 1, or (n_samples,) array-like of two classes
+        classes : (2,) array-like, optional
+            The two classes, in the first call with a 1-D y.
+
+        Returns
+        -------
+        self
+        """
+        first = not hasattr(self, "model_")
+        X, V = self._check(X, y, reset=first, classes=classes, partial=True)
+        if first:
+            self._new(V)
+        features, labels = self.model_._features(X), Table("y", V, self.model_.nv, self.model_.dtype, "nv")
+        optimizer = as_optimizer(self.optimizer, self.learning_rate)
+        self._epochs(1, features, labels, optimizer, self.schedule, check.check_int("epochs", self.epochs, 1))
+        return self
+
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """P(label | x) for every label, (n_samples, n_labels); for a 1-D y those of its classes, (n_samples, 2).
+
+        The learners "mssvm" and "lssvm" lead to normalised max-marginals instead: P of the best labelling with the
+        label against that of the best without.
+        """
+        X = self._features(X)
+        P = self.model_.predict_proba(X)
+        return np.hstack((1 - P, P)) if P.shape[1] == 1 else P
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """The most likely labels as 0 and 1, (n_samples, n_labels); for a 1-D y the classes, (n_samples,).
+
+        Each label's most likely state; after "mssvm" and "lssvm" the most likely labelling as a whole.
+        """
+        X = self._features(X)
+        V = self.model_.predict(X)
+        return self.classes_[V[:, 0]] if V.shape[1] == 1 else V.astype(int)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Subset accuracy: the fraction of instances all of whose labels are predicted correctly.
+
+        That is harsh on many labels; `sklearn.metrics` has `hamming_loss`, `f1_score` and more.
+        """
+        score: float = super().score(X, y, sample_weight)
+        return score
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    def _new(self, V: NDArray[Any]) -> None:
+        nh = check.check_int("n_hidden", self.n_hidden, 0)
+        self._begin(V.shape[1], nh, self.n_features_in_, self.dtype, check_random_state(self.random_state))
+
+    def _features(self, X: Any) -> Any:
+        """X of a prediction, after its checks."""
+        check_is_fitted(self)
+        self.model_.n_threads = _threads(self.n_jobs)
+        return validate_data(self, X, accept_sparse="csr", reset=False)
+
+    def _check(self, X: Any, y: Any, *, reset: bool, classes: Any = None, partial: bool = False) -> tuple[Any, Any]:
+        """X, and V (N, nv) of 0 and 1: a column per label, or one that says whether it is the second class."""
+        X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, reset=reset)
+        y = _dense(y)
+        width = y.shape[1] if y.ndim == 2 else 1
+        if not reset and width != self.model_.nv:
+            raise ValueError(f"y has {width} labels; expected {self.model_.nv}, as in earlier calls")
+        if width > 1:
+            wrong = y[(y != 0) & (y != 1)]
+            if wrong.size:
+                raise ValueError(
+                    f"y has the entry {wrong[0]!r}; expected a column of 0 and 1 per label: "
+                    "sklearn.preprocessing.MultiLabelBinarizer makes one of sets of labels"
+                )
+            self.classes_ = np.arange(width)
+            return X, y
+        y = column_or_1d(y, warn=True)
+        check_classification_targets(y)
+        if reset:
+            if partial and classes is None:
+                raise ValueError("classes must be given in the first call of partial_fit with a 1-D y")
+            self.classes_ = np.unique(y if classes is None else classes)
+            if len(self.classes_) != 2:
+                raise ValueError(
+                    f"Only binary classification is supported. A 1-D y needs 2 classes and has {len(self.classes_)}; "
+                    "for more, pass a column of 0 and 1 per class (sklearn.preprocessing.LabelBinarizer) or wrap the "
+                    "classifier in sklearn.multiclass.OneVsRestClassifier"
+                )
+        unknown = np.setdiff1d(y, self.classes_)
+        if unknown.size:
+            raise ValueError(f"y has the class {unknown[0]!r}; expected those of classes_, {self.classes_}")
+        return X, (y == self.classes_[1])[:, np.newaxis]
+
+
+class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Trained):
+    """Restricted Boltzmann machine whose hidden units are the new features; in place of `BernoulliRBM`.
+
+    The values of the features are taken as P(v = 1): 0 and 1, or grey levels between.
+
+    Parameters
+    ----------
+    n_components : int
+        Number of hidden units.
+    learning_rate : float, optional
+        None: 0.1 for "sgd", as in `BernoulliRBM`, otherwise the optimizer's own.
+    batch_size : int
+        Instances per step, and number of the chains of "pcd".
+    n_iter : int
+        Passes over the data.
+    learner : {"pcd", "cd", "mle"} or crbm_fast.learners.Learner
+        "pcd" is stochastic maximum likelihood, which `BernoulliRBM` uses.
+    optimizer : {"sgd", "adam"} or crbm_fast.optimizers.Optimizer
+        "sgd" is without momentum, as in `BernoulliRBM`; with it: `optimizers.SGD(momentum=0.9)`.
+    weight_decay : float
+        The objective is the mean over instances minus weight_decay / 2 |W|^2.
+    n_jobs : int, optional
+        Threads; None: one, -1: as many as this process has cores.  Results have the same bits for any number.
+    random_state : int, RandomState instance or None
+        Of the initial weights, the order of the instances, the learner's draws, `gibbs` and `score_samples`.
+    verbose : bool
+        Show a progress bar, by tqdm.
+
+    Attributes
+    ----------
+    components_ : (n_components, n_features) ndarray
+    intercept_hidden_ : (n_components,) ndarray
+    intercept_visible_ : (n_features,) ndarray
+        The parameters: views of those of `model_`.
+    model_ : crbm_fast.RBM
+        The model: samples, likelihoods and beliefs are there.  In float32 if `fit` was given that, else in float64.
+    history_ : crbm_fast.History
+        What happened in each epoch; a call to `partial_fit` is one.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Where the names of the features are all strings.
+
+    Notes
+    -----
+    Differences from `BernoulliRBM`: the instances come in a new random order in each pass; the chains of "pcd" start at
+    data; `partial_fit` takes steps of `batch_size` instances, not one step; `verbose` shows a bar.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from crbm_fast.estimators import RBMTransformer
+    >>> X = np.array([[0, 0, 0], [0, 1, 1], [1, 0, 1], [1, 1, 1]])
+    >>> RBMTransformer(n_components=2, random_state=0).fit_transform(X).shape
+    (4, 2)
+    """
+
+    def __init__(
+        self,
+        n_components: int = 256,
+        *,
+        learning_rate: float | None = None,
+        batch_size: int = 10,
+        n_iter: int = 10,
+        learner: str | Learner = "pcd",
+        optimizer: str | Optimizer = "sgd",
+        weight_decay: float = 0.0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.n_iter = n_iter
+        self.learner = learner
+        self.optimizer = optimizer
+        self.weight_decay = weight_decay
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit a new model to X, (n_samples, n_features) array-like or sparse matrix; y is ignored."""
+        return self._fit(X, new=True, epochs=check.check_int("n_iter", self.n_iter, 0))
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Go once over X, from where earlier calls of `fit` or `partial_fit` have led; y is ignored.
+
+        The optimizer and the chains of "pcd" go on as well: k calls with all data do what `fit` does with n_iter=k.
+        """
+        return self._fit(X, new=not hasattr(self, "model_"), epochs=1)
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """P(h = 1 | v = X), (n_samples, n_components), in the precision of the model."""
+        X = self._check(X)
+        H = np.empty((X.shape[0], self.model_.nh), self.model_.dtype)
+        for at in chunks(len(H)):
+            H[at] = self.model_.conditional_h(_dense(X[at]))
+        return H
+
+    def score_samples(self, X: Any) -> NDArray[np.float64]:
+        """An estimate of the log-pseudo-likelihood of each instance, (n_samples,).
+
+        n_features log P(v_i | the other features) for one feature i, drawn at random: as in `BernoulliRBM`, and the same
+        numbers for the same parameters and `random_state`.  X should hold 0 and 1.
+        """
+        X = self._check(X)
+        N, nv = X.shape
+        flipped = check_random_state(self.random_state).randint(0, nv, N)
+        gap = np.empty(N)
+        for at in chunks(N):
+            v = _dense(X[at])
+            rival, unit = v.copy(), (np.arange(len(v)), flipped[at])
+            rival[unit] = 1 - v[unit]
+            gap[at] = self.model_.free_energy(rival) - self.model_.free_energy(v)
+        return -nv * np.logaddexp(0, -gap)
+
+    def gibbs(self, v: Any) -> NDArray[np.bool_]:
+        """The features after one step of Gibbs sampling from v, both (n_samples, n_features); each call draws anew."""
+        check_is_fitted(self)
+        rng = self.random_state_
+        P = self.model_.conditional_h(v)
+        P = self.model_.conditional_v(rng.uniform(size=P.shape) < P)
+        drawn: NDArray[np.bool_] = rng.uniform(size=P.shape) < P
+        return drawn
+
+    @property
+    def components_(self) -> NDArray[Any]:
+        """(n_components, n_features)."""
+        return self.model_.W_vh.T  # type: ignore[no-any-return]
+
+    @property
+    def intercept_hidden_(self) -> NDArray[Any]:
+        """(n_components,)."""
+        return self.model_.b_h  # type: ignore[no-any-return]
+
+    @property
+    def intercept_visible_(self) -> NDArray[Any]:
+        """(n_features,)."""
+        return self.model_.b_v  # type: ignore[no-any-return]
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.model_.nh
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _check(self, X: Any) -> Any:
+        """X of a call after `fit`, after its checks."""
+        check_is_fitted(self)
+        self.model_.n_threads = _threads(self.n_jobs)
+        return validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
+
+    def _fit(self, X: Any, *, new: bool, epochs: int) -> Self:
+        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=new)
+        if not isinstance(self.learner, Learner):
+            check.check_choice("learner", self.learner, ("pcd", "cd", "mle"))
+        plain = SGD(learning_rate=0.1, momentum=0.0)
+        optimizer = as_optimizer(plain if self.optimizer == "sgd" else self.optimizer, self.learning_rate)
+        if new:
+            self.random_state_ = check_random_state(self.random_state)
+            nh = check.check_int("n_components", self.n_components, 1)
+            self._begin(X.shape[1], nh, 0, X.dtype, self.random_state_)
+        values = _Values("X", X, self.model_.nv, self.model_.dtype, "nv")
+        values.check_finite()
+        self._epochs(epochs, None, values, optimizer, "constant", self.n_iter)
+        return self
+
+
+# --- shared -----------------------------------------------------------------------------------------------------------
+
+
+class _Values(Table):
+    """Values of visible units, any real numbers: `rows` gives arrays, also of a sparse matrix."""
+
+    def rows(self, index: Any) -> NDArray[Any]:
+        return np.ascontiguousarray(_dense(self.data[index]), self.dtype)
+
+
+def _dense(X: Any) -> Any:
+    return X.toarray() if scipy.sparse.issparse(X) else X
+
+
+def _threads(n_jobs: int | None) -> int | None:
+    """`n_threads` of a model.  None is one thread, as everywhere in scikit-learn: a search runs many fits at once."""
+    if n_jobs == -1:
+        return None
+    return 1 if n_jobs is None else check.check_int("n_jobs", n_jobs, 1, 1024)
+
+
+def _alike(a: Mapping[str, NDArray[Any]], b: Mapping[str, NDArray[Any]]) -> bool:
+    """Same names and shapes; not so when a parameter of the estimator was changed between two calls."""
+    return {name: x.shape for name, x in a.items()} == {name: x.shape for name, x in b.items()}
