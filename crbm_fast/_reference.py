@@ -214,6 +214,42 @@ def marginal_map(W: Array, b1: Array, b2: Array) -> tuple[float, Array]:
     )
 
 
+# --- learning: one instance v (nv,), x (nx,) and parameters by name ---------------------------------------------
+
+
+def biases(p: Result, x: Array) -> tuple[Array, Array]:
+    """b1 and b2 of Section 5."""
+    return p["b_v"] + p["W_vx"] @ x, p["b_h"] + p["W_hx"] @ x
+
+
+def energy(p: Result, v: Array, h: Array, x: Array) -> Any:
+    """E of Eq. 2."""
+    return -v @ p["W_vh"] @ h - v @ p["W_vx"] @ x - h @ p["W_hx"] @ x - v @ p["b_v"] - h @ p["b_h"]
+
+
+def free_energy(p: Result, v: Array, x: Array) -> Any:
+    """F of Eq. 4."""
+    return -np.logaddexp(0, v @ p["W_vh"] + p["W_hx"] @ x + p["b_h"]).sum() - v @ p["W_vx"] @ x - v @ p["b_v"]
+
+
+def log_likelihood(p: Result, v: Array, x: Array) -> Any:
+    """log p(v | x), by enumeration."""
+    return -free_energy(p, v, x) - exact(p["W_vh"], *biases(p, x))["log_z"]
+
+
+def mssvm_loss(p: Result, v: Array, x: Array) -> Any:
+    """Eq. 6 with Hamming loss, which is linear in v: sum_i v_i + u_i (1 - 2 v_i) for a rival u; by enumeration."""
+    b1, b2 = biases(p, x)
+    return marginal_map(p["W_vh"], b1 + 1 - 2 * v, b2)[0] + v.sum() + free_energy(p, v, x)
+
+
+def lssvm_loss(p: Result, v: Array, x: Array) -> Any:
+    """Eq. 6 with max_h in place of log sum_h exp, in both terms; by enumeration."""
+    b1, b2 = biases(p, x)
+    truth = v @ b1 + np.maximum(0, b2 + v @ p["W_vh"]).sum()
+    return joint_map(p["W_vh"], b1 + 1 - 2 * v, b2)[0] + v.sum() - truth
+
+
 def _binary(n: int) -> Iterator[Array]:
     return (np.array(bits, float) for bits in itertools.product([0, 1], repeat=n))
 

@@ -223,7 +223,7 @@ class CRBM:
             raise ValueError(f"V has {len(v)} instances and H has {len(h)}; expected the same number")
         E = np.empty(len(v))
         for at in chunks(len(v)):
-            b1, b2 = self._biases(None if features is None else features.rows(at))
+            b1, b2 = self._biases_at(features, at)
             v_, h_ = (np.asarray(a.rows(at)) for a in (v, h))
             theta_v = self._field_v(h_, b1)
             E[at] = -(v_ * theta_v).sum(axis=1, dtype=np.float64) - (h_ * b2).sum(axis=1, dtype=np.float64)
@@ -251,7 +251,7 @@ class CRBM:
         features = self._features(X, len(h))
         out = np.empty((len(h), self.nv), self.dtype)
         for at in chunks(len(h)):
-            b1, _ = self._biases(None if features is None else features.rows(at))
+            b1, _ = self._biases_at(features, at)
             theta = self._field_v(np.asarray(h.rows(at)), b1)
             _algebra.logistic(theta)
             out[at] = theta
@@ -322,14 +322,10 @@ class CRBM:
         clamped = None if evidence is None else check.check_evidence(evidence, (N, self.nv))
         engine, out = self._engine(), np.empty((N, self.nv), np.uint8)
         for at in chunks(N):
-            b1, b2 = self._biases(None if features is None else features.rows(at))
-            size = at.stop - at.start
+            b1, b2 = self._biases_at(features, at)
             out[at] = engine.gibbs(
-                np.broadcast_to(b1, (size, self.nv)) if len(b1) < size else b1,
-                np.broadcast_to(b2, (size, self.nh)) if len(b2) < size else b2,
-                v=None if start is None else np.asarray(start.rows(at)),
-                n_steps=n_steps, seed=seed, first_instance=at.start,
-                evidence=None if clamped is None else (clamped[0][at], clamped[1][at]),
+                b1, b2, v=None if start is None else np.asarray(start.rows(at)), n_steps=n_steps, seed=seed,
+                first_instance=at.start, evidence=None if clamped is None else (clamped[0][at], clamped[1][at]),
             ).v  # fmt: skip
         return out
 
@@ -353,7 +349,7 @@ class CRBM:
         out = np.empty(1 if features is None else len(features))
         engine = self._engine()
         for at in chunks(len(out)):
-            b1, b2 = self._biases(None if features is None else features.rows(at))
+            b1, b2 = self._biases_at(features, at)
             if method == "ais":
                 out[at] = ais(self.W_vh, b1, b2, n_threads=engine.n_threads, **options).log_z
             else:
@@ -424,11 +420,15 @@ class CRBM:
         table.check_finite()
         return table
 
-    def _biases(self, X: Rows | None) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _biases(self, X: Rows | None, N: int = 1) -> tuple[NDArray[Any], NDArray[Any]]:
+        """b1 and b2 of the rows of X; without features, N times the same."""
         if X is None:
-            return self.b_v[np.newaxis].copy(), self.b_h[np.newaxis].copy()
+            return np.tile(self.b_v, (N, 1)), np.tile(self.b_h, (N, 1))
         threads = self._threads()
         return affine(X, self.W_vx, self.b_v, threads), affine(X, self.W_hx, self.b_h, threads)
+
+    def _biases_at(self, features: Table | None, at: slice) -> tuple[NDArray[Any], NDArray[Any]]:
+        return self._biases(None if features is None else features.rows(at), at.stop - at.start)
 
     def _field_h(self, V: NDArray[Any], b2: NDArray[Any]) -> NDArray[Any]:
         """b2 + V W_vh, (N, nh)."""
@@ -449,7 +449,7 @@ class CRBM:
         v = self._states("V", V, self.nv)
         features = self._features(X, len(v))
         for at in chunks(len(v)):
-            b1, b2 = self._biases(None if features is None else features.rows(at))
+            b1, b2 = self._biases_at(features, at)
             yield at, np.asarray(v.rows(at)), b1, b2
 
     def _infer(self, X: Any, options: dict[str, Any], write: Any, dtype: Any) -> NDArray[Any]:
@@ -469,9 +469,7 @@ class CRBM:
         clamped = None if evidence is None else check.check_evidence(evidence, (N, self.nv))
         engine, out = self._engine(), np.empty((N, self.nv), dtype)
         for at in chunks(N):
-            b1, b2 = self._biases(None if features is None else features.rows(at))
-            if len(b1) < at.stop - at.start:
-                b1 = np.tile(b1, (at.stop - at.start, 1))
+            b1, b2 = self._biases_at(features, at)
             pair = None if clamped is None else (clamped[0][at], clamped[1][at])
             write(out[at], engine.run(b1, b2, evidence=pair, **asdict(how)))
         return out

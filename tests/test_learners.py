@@ -1,0 +1,355 @@
+"""Learners: gradients against finite differences, moments against enumeration, results on a planted problem."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import scipy.sparse
+from conftest import make_crbm
+
+import crbm_fast as cf
+from crbm_fast import _reference as ref
+from crbm_fast._data import Table
+from crbm_fast.learners import CD, LEARNERS, LSSVM, MLE, MSSVM, PCD, Logistic, Negative, PercLoss, as_learner
+from crbm_fast.learners.base import Timer
+from crbm_fast.model import PARAMETERS
+
+
+def gradient(model, learner, X, V, *, epoch=1, seed=0, state=None):
+    """The gradient of a batch, by name, and the negative phase."""
+    out = {name: np.full_like(p, np.nan) for name, p in model.parameters().items()}
+    rows = None if X is None else Table("X", X, model.nx, model.dtype, "nx").rows(slice(None))
+    low = learner.gradient(
+        model, model._engine(), rows, np.ascontiguousarray(V, model.dtype), out, index=np.arange(len(V)), epoch=epoch,
+        seed=seed, state=learner.init(model, len(V), len(V)) if state is None else state, timer=Timer(),
+    )  # fmt: skip
+    return {name: g for name, g in out.items() if name in learner.trains and g.size}, low
+
+
+def finite_differences(objective, model, X, V, names=PARAMETERS):
+    """Central differences of the mean of objective(parameters, v, x), in float64."""
+    p = {name: a.astype(np.float64) for name, a in model.parameters().items()}
+    X = np.zeros((len(V), 0)) if X is None else X
+    V = V.astype(float)
+
+    def mean():
+        return np.mean([objective(p, v, x) for v, x in zip(V, X, strict=True)])
+
+    out = {}
+    for name in names:
+        out[name] = np.empty_like(p[name])
+        for i in np.ndindex(p[name].shape):
+            kept, values = p[name][i], []
+            for step in (1e-5, -1e-5):
+                p[name][i] = kept + step
+                values.append(mean())
+            p[name][i] = kept
+            out[name][i] = (values[0] - values[1]) / 2e-5
+    return out
+
+
+def assert_same(got, want, atol):
+    assert got.keys() >= {name for name, g in want.items() if g.size}
+    for name, g in want.items():
+        if g.size:
+            np.testing.assert_allclose(got[name], g, atol=atol, err_msg=name)
+
+
+@pytest.fixture
+def tiny(rng):
+    """A float64 model of 4 + 3 units and 2 features, 5 instances."""
+    return make_crbm(rng, 4, 3, 2, dtype="float64"), rng.normal(size=(5, 2)), rng.random((5, 4)) < 0.5
+
+
+# --- maximum likelihood: Eq. 5 and Appendix A -----------------------------------------------------------------------
+
+
+def test_exact_gradient_is_that_of_the_log_likelihood(tiny):
+    model, X, V = tiny
+    got, low = gradient(model, MLE("exact"), X, V)
+    assert_same(got, finite_differences(ref.log_likelihood, model, X, V), atol=1e-8)
+    assert low.converged.all()
+
+
+@pytest.mark.parametrize(("nv", "nh"), [(5, 1), (1, 5)])
+def test_sum_product_gradient_on_trees(rng, nv, nh):
+    model = make_crbm(rng, nv, nh, 2, scale=1.5, dtype="float64")
+    X, V = rng.normal(size=(4, 2)), rng.random((4, nv)) < 0.5
+    got, _ = gradient(model, MLE(max_iter=20, tol=0), X, V)
+    assert_same(got, finite_differences(ref.log_likelihood, model, X, V), atol=1e-8)
+
+
+def test_sparse_features_give_the_same_gradient(tiny):
+    model, X, V = tiny
+    X = X * (np.abs(X) > 0.5)
+    dense, _ = gradient(model, MLE("exact"), X, V)
+    sparse, _ = gradient(model, MLE("exact"), scipy.sparse.csr_array(X), V)
+    assert_same(sparse, dense, atol=1e-14)
+
+
+def test_gradient_of_a_plain_rbm(rng):
+    model = cf.RBM.from_parameters(rng.normal(size=(4, 3)), b_v=rng.normal(size=4), b_h=rng.normal(size=3))
+    V = rng.random((6, 4)) < 0.5
+    got, low = gradient(model, MLE("exact"), None, V)
+    assert_same(got, finite_differences(ref.log_likelihood, model, None, V), atol=1e-8)
+    assert len(low.v) == 1        # one inference for the whole batch
+
+
+@pytest.mark.parametrize("method", ["sum-product", "mean-field", "tap"])
+def test_gradient_from_pseudo_marginals(rng, method):
+    """Eq. 5 with the reference's beliefs, instance by instance."""
+    model = make_crbm(rng, 6, 5, 3, scale=0.3, dtype="float64")
+    X, V = rng.normal(size=(4, 3)), (rng.random((4, 6)) < 0.5).astype(float)
+    p = model.parameters()
+    want = {name: np.zeros_like(a) for name, a in p.items()}
+    for x, v in zip(X, V, strict=True):
+        b1, b2 = ref.biases(p, x)
+        r = ref.run(method, p["W_vh"], b1, b2, T=8)
+        mu = 1 / (1 + np.exp(-(b2 + v @ p["W_vh"])))
+        for name, g in (("W_vh", np.outer(v, mu) - r["gamma"]), ("W_vx", np.outer(v - r["tau_v"], x)),
+                        ("W_hx", np.outer(mu - r["tau_h"], x)), ("b_v", v - r["tau_v"]), ("b_h", mu - r["tau_h"])):  # fmt: skip
+            want[name] += g / len(X)
+    got, low = gradient(model, MLE(method, tol=0), X, V, epoch=1)
+    assert (low.n_iter == 8).all()        # T = 7 + epoch
+    assert_same(got, want, atol=1e-10)
+
+
+# --- max margin: Eqs. 6 and 7 -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class EnumeratedMSSVM(MSSVM):
+    def negative(self, engine, batch):
+        b1 = batch.b1 + 1 - 2 * batch.V
+        W = engine._core.W
+        return Negative(np.array([ref.marginal_map(W, *b)[1] for b in zip(b1, batch.b2, strict=True)]))
+
+
+@dataclass(frozen=True)
+class EnumeratedLSSVM(LSSVM):
+    def negative(self, engine, batch):
+        b1 = batch.b1 + 1 - 2 * batch.V
+        W = engine._core.W
+        return Negative(np.array([ref.joint_map(W, *b)[1] for b in zip(b1, batch.b2, strict=True)]))
+
+
+@pytest.mark.parametrize(
+    ("learner", "loss"), [(EnumeratedMSSVM(), ref.mssvm_loss), (EnumeratedLSSVM(), ref.lssvm_loss)]
+)
+def test_max_margin_gradient_with_the_argmax_by_enumeration(tiny, learner, loss):
+    model, X, V = tiny
+    got, low = gradient(model, learner, X, V)
+    assert (low.v != V).any()
+    want = finite_differences(loss, model, X, V)
+    assert_same({name: -g for name, g in got.items()}, want, atol=1e-8)
+
+
+@pytest.mark.parametrize(("learner", "loss"), [(MSSVM(), ref.mssvm_loss), (LSSVM(), ref.lssvm_loss)])
+def test_max_margin_gradient_by_belief_propagation(rng, learner, loss):
+    """Where coupling is weak, BP finds the same rival as enumeration."""
+    model = make_crbm(rng, 5, 4, 3, scale=0.3, dtype="float64")
+    X, V = 3 * rng.normal(size=(6, 3)), rng.random((6, 5)) < 0.5
+    got, low = gradient(model, learner, X, V)
+    assert (low.v != V).any()
+    assert low.converged.all()
+    assert_same({name: -g for name, g in got.items()}, finite_differences(loss, model, X, V), atol=1e-8)
+
+
+# --- sampling ---------------------------------------------------------------------------------------------------------
+
+
+def test_cd_moments_against_enumeration(rng):
+    """CD-k from any start, k large, averages to the exact negative phase within statistical error."""
+    model = make_crbm(rng, 4, 3, 2, dtype="float64")
+    x, v = rng.normal(size=2), rng.random(4) < 0.5
+    X, V = np.tile(x, (20000, 1)), np.tile(v, (20000, 1))
+    exact, _ = gradient(model, MLE("exact"), x[None], v[None])
+    for start in ("data", "random", "logistic"):
+        got, low = gradient(model, CD(k=100, start=start), X, V, seed=7)
+        sigma = np.sqrt(np.var(low.v, axis=0) / len(V))
+        assert (np.abs(got["b_v"] - exact["b_v"]) < 4.5 * sigma).all()
+        assert np.abs(got["W_vh"] - exact["W_vh"]).max() < 4.5 * 0.5 / np.sqrt(len(V))
+    model.b_v[1] += 0.5        # the test can fail: another model's moments are far off
+    wrong, _ = gradient(model, MLE("exact"), x[None], v[None])
+    assert (np.abs(got["b_v"] - wrong["b_v"]) > 8 * sigma).any()
+
+
+def test_cd_from_the_data_knows_its_first_step(rng):
+    """h is drawn from P(h | V) and v from P(v | h): one step of the public sampler with the same seed."""
+    model = make_crbm(rng, 6, 4, 2)
+    X, V = rng.normal(size=(9, 2)), (rng.random((9, 6)) < 0.5).astype(np.float32)
+    _, low = gradient(model, CD(), X, V, seed=3)
+    s = cf.gibbs(model.W_vh, *model.biases(X), v=V, n_steps=1, seed=3)
+    np.testing.assert_array_equal(low.v, s.v)
+    np.testing.assert_allclose(low.h, model.conditional_h(s.v, X), atol=1e-6)
+
+
+def test_pcd_chains_go_on(rng):
+    """Two calls with k = 50 are one chain: the second starts at the end of the first."""
+    model = make_crbm(rng, 11, 4, 2, scale=2)
+    X, V = rng.normal(size=(9, 2)), (rng.random((9, 11)) < 0.5).astype(np.float32)
+    learner = PCD(k=1)
+    state = learner.init(model, 9, 9)
+    _, first = gradient(model, learner, X, V, seed=1, state=state)
+    np.testing.assert_array_equal(np.unpackbits(state["chains"], axis=1, count=11), first.v)
+    _, second = gradient(model, learner, X, V, seed=2, state=state)
+    b = model.biases(X)
+    np.testing.assert_array_equal(first.v, cf.gibbs(model.W_vh, *b, v=V, n_steps=1, seed=1).v)
+    np.testing.assert_array_equal(second.v, cf.gibbs(model.W_vh, *b, v=first.v, n_steps=1, seed=2).v)
+
+
+def test_pcd_chains_of_a_plain_rbm_are_shared():
+    model = cf.RBM(6, 4)
+    assert PCD().init(model, 1000, 16)["chains"].shape == (16, 1)
+    assert PCD().init(cf.CRBM(6, 4, 2), 1000, 16)["chains"].shape == (1000, 1)
+
+
+def test_percloss_updates_only_on_lower_free_energy(rng):
+    model = make_crbm(rng, 6, 4, 2, scale=1)
+    X, V = rng.normal(size=(200, 2)), (rng.random((200, 6)) < 0.5).astype(np.float32)
+    best = model.predict(X, method="mixed-product").astype(np.float32)
+    V[:50] = best[:50]                           # where the truth is hard to beat
+    _, low = gradient(model, PercLoss(k=5), X, V, seed=1)
+    moved = (low.v != V).any(axis=1)
+    F_rival, F_truth = model.free_energy(low.v, X), model.free_energy(V, X)
+    assert (F_rival[moved] < F_truth[moved]).all()
+    assert moved[50:].mean() > 0.8
+    assert moved[:50].mean() < 0.2
+    np.testing.assert_allclose(low.h, model.conditional_h(low.v, X), atol=1e-5)
+
+
+def test_percloss_without_a_better_state_has_no_gradient(rng):
+    model = make_crbm(rng, 4, 3, 2, scale=0.5)
+    model.b_v = [30, -30, 30, -30]
+    V = np.tile(np.array([1, 0, 1, 0], np.float32), (8, 1))
+    got, _ = gradient(model, PercLoss(), rng.normal(size=(8, 2)), V)
+    assert all(np.abs(g).max() < 1e-6 for g in got.values())
+
+
+# --- logistic -----------------------------------------------------------------------------------------------------------
+
+
+def test_logistic_trains_the_logistic_part_alone(tiny):
+    model, X, V = tiny
+    learner = Logistic()
+    learner.init(model, 5, 5)
+    assert not model.W_vh.any()
+    got, _ = gradient(model, learner, X, V)
+    want = finite_differences(ref.log_likelihood, model, X, V, ("W_vx", "b_v"))
+    assert set(got) == {"W_vx", "b_v"}
+    assert_same(got, want, atol=1e-8)
+
+
+def test_logistic_agrees_with_scikit_learn(rng):
+    from sklearn.linear_model import LogisticRegression
+
+    X = rng.normal(size=(300, 4))
+    V = X @ rng.normal(size=(4, 3)) + rng.logistic(size=(300, 3)) > 0.3
+    model = cf.CRBM(3, 2, 4, dtype="float64")
+    C = 2.0
+    cf.train(
+        model, X, V, "logistic", epochs=3000, batch_size=300, learning_rate=0.5, schedule="linear",
+        weight_decay=1 / (C * len(X)),
+    )  # fmt: skip
+    for i in range(3):
+        theirs = LogisticRegression(C=C, tol=1e-10, max_iter=10000).fit(X, V[:, i])
+        np.testing.assert_allclose(model.W_vx[i], theirs.coef_[0], atol=2e-5)
+        np.testing.assert_allclose(model.b_v[i], theirs.intercept_[0], atol=2e-5)
+        np.testing.assert_allclose(model.predict_proba(X)[:, i], theirs.predict_proba(X)[:, 1], atol=1e-5)
+
+
+# --- all learners, one suite -------------------------------------------------------------------------------------------
+
+EVERY = [MLE(), MLE("mean-field"), MLE("tap"), MLE("exact"), CD(), CD(k=3, start="random"), CD(start="logistic"), PCD(),
+         PercLoss(), MSSVM(), LSSVM(), Logistic()]  # fmt: skip
+
+
+@pytest.mark.parametrize("learner", EVERY, ids=repr)
+def test_gradients_are_means_over_the_batch(rng, learner, dtype):
+    """A batch of copies has the gradient of one; deterministic learners only, and sampling ones with large biases."""
+    model = make_crbm(rng, 5, 4, 3, scale=0.3, dtype=dtype)
+    model.b_v, model.b_h = 200 * rng.choice([-1, 1], 5), 200 * rng.choice([-1, 1], 4)       # nothing left to chance
+    x, v = rng.normal(size=3), rng.random(5) < 0.5
+    one, _ = gradient(model, learner, x[None], v[None])
+    many, _ = gradient(model, learner, np.tile(x, (7, 1)), np.tile(v, (7, 1)))
+    assert_same(many, one, atol={"float32": 1e-6, "float64": 1e-13}[dtype.name])
+    assert all(np.isfinite(g).all() for g in one.values())
+
+
+@pytest.mark.parametrize("learner", EVERY, ids=repr)
+def test_a_plain_rbm_learns_by_every_learner(rng, learner):
+    if learner.name == "logistic":
+        return
+    V = rng.random((60, 7)) < 0.3
+    model = cf.RBM(7, 5)
+    history = cf.train(model, None, V, learner, epochs=2, batch_size=25)
+    assert len(history) == 2
+    assert all(np.isfinite(p).all() for p in model.parameters().values())
+
+
+def test_names():
+    assert sorted(LEARNERS) == ["cd", "logistic", "lssvm", "mle", "mssvm", "pcd", "percloss"]
+    assert as_learner("cd") == CD(k=1, start="data")
+    assert MLE().inference(10) == cf.Inference("sum-product", 17, 1e-3, 0.0)
+    assert MLE("mean-field", max_iter=5).inference(10).max_iter == 5
+    assert MSSVM().inference(1).method == "mixed-product"
+    assert LSSVM().inference(1).method == "max-product"
+    assert CD().inference(1).method == "mean-field"
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "message"),
+    [
+        (lambda: MLE("max-product"), ValueError, "method='max-product' is not one of"),
+        (lambda: CD(k=0), ValueError, "k=0 is outside"),
+        (lambda: CD(start="middle"), ValueError, "start='middle' is not one of: 'data', 'random', 'logistic'"),
+        (lambda: CD(k=1.5), TypeError, "k=1.5 must be an integer"),
+        (lambda: PercLoss(k=0), ValueError, "k=0"),
+        (lambda: MSSVM(damping=1), ValueError, "damping=1"),
+        (lambda: MLE(max_iter=0), ValueError, "max_iter=0"),
+        (lambda: MLE(tol=-1), ValueError, "tol=-1"),
+        (lambda: as_learner("bp"), ValueError, "learner='bp' is not one of: 'mle', 'cd'"),
+    ],
+)
+def test_bad_options(make, kind, message):
+    with pytest.raises(kind, match=message):
+        make()
+
+
+# --- a planted problem ------------------------------------------------------------------------------------------------
+
+
+def planted(seed, N=4000, nv=24, patterns=16, flips=0.15):
+    """Outputs are one of 2 x 16 patterns, a pattern and its complement, so pairs of outputs are nearly uncorrelated and
+    a linear predictor can use little but the noisy copy of the output itself; features are outputs with 15 % flipped.
+    The best possible error is 2 %."""
+    rng = np.random.default_rng(seed)
+    P = rng.random((patterns, nv)) < 0.5
+    P = np.vstack((P, ~P))
+    V = P[rng.integers(len(P), size=N + 1000)]
+    X = V ^ (rng.random(V.shape) < flips)
+    return X[:N], V[:N], X[N:], V[N:]
+
+
+def error(learner, seed, learning_rate=0.01, epochs=25):
+    X, V, X_test, V_test = planted(seed)
+    model = cf.CRBM(24, 32, 24, scale=0.1, seed=seed)
+    cf.train(model, X, V, learner, epochs=epochs, learning_rate=learning_rate, validation=0.2, seed=seed)
+    return np.mean(model.predict(X_test) != V_test)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_learners_beat_logistic_regression_on_planted_structure(seed):
+    logistic = error("logistic", seed)
+    assert 0.08 < logistic < 0.12
+    for learner in (CD(), CD(k=5, start="random"), CD(k=5, start="logistic"), PCD(k=5), MLE("tap"), MSSVM(), LSSVM()):
+        assert error(learner, seed) < 0.65 * logistic, learner
+    assert error(PercLoss(method="mixed-product"), seed, learning_rate=0.03) < 0.85 * logistic
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sum_product_beats_mean_field_on_planted_structure(seed):
+    bp, mf, logistic = error(MLE(), seed), error(MLE("mean-field"), seed), error("logistic", seed)
+    assert bp < 0.5 * logistic
+    assert mf < 0.65 * logistic
+    assert bp < 0.9 * mf
