@@ -77,6 +77,10 @@ cdef Py_ssize_t LARGE = 1 << 22
 # Below this many edges the rows of one RBM are not shared: a sweep takes 150 microseconds, and where another
 # process has one of the cores, waiting for that thread takes milliseconds.
 cdef Py_ssize_t SMALL = 1 << 19
+# Below this many edges in the whole batch one thread does it all, within a millisecond or so: where another process
+# has one of the cores, waiting for that thread takes longer than the work.
+cdef Py_ssize_t SMALL_MESSAGES = 1 << 18
+cdef Py_ssize_t SMALL_FIELDS = 1 << 20
 
 
 @cython.internal
@@ -703,6 +707,9 @@ cdef class Core:
     def isa(self):
         return self.k.isa.decode()
 
+    cdef int team(self, const Job *job, Py_ssize_t small) noexcept:
+        return 1 if job.N * self.nv * self.nh < small else team_of(self.n_threads)
+
     cdef int prepare(self, Job *job, b1, b2) except -1:
         """Fill in what every run needs."""
         memset(job, 0, sizeof(Job))
@@ -791,7 +798,7 @@ cdef class Core:
 
     cdef int run_messages(self, Job *job, bint warm_start) except -1:
         cdef:
-            int team = team_of(self.n_threads), w, slots = 1
+            int team = self.team(job, SMALL_MESSAGES), w, slots = 1
             Py_ssize_t groups = n_groups(job), edges = self.nv * self.nh, n
             size_t matrix = self.nv * self.ld * self.item, row = self.ld * self.item, size
             bint by_rows
@@ -861,7 +868,7 @@ cdef class Core:
     cdef int run_fields(self, Job *job, Draws *d, bint warm_start) except -1:
         cdef:
             Py_ssize_t size = chunk_size(job.N)
-            int team = <int> min(<Py_ssize_t> team_of(self.n_threads), (job.N + size - 1) // size), w
+            int team = <int> min(<Py_ssize_t> self.team(job, SMALL_FIELDS), (job.N + size - 1) // size), w
             size_t bytes = chunk_bytes(job)
             char *room = self.room.reserve(team * bytes)
         if warm_start:
@@ -889,7 +896,7 @@ cdef class Core:
             char *gamma
             char *a
             char *b
-            int team = team_of(self.n_threads)
+            int team = self.team(job, SMALL_FIELDS)
             size_t bytes = lines(v * self.item)
             char *room = self.room.reserve(bytes + lines(h * self.item))
         a, b = room, room + bytes
@@ -919,7 +926,7 @@ cdef class Core:
             char *room = self.room.reserve(bytes + lines(N * nh * self.item))
             char *v = room
             char *h = room + bytes
-            int team = team_of(self.n_threads)
+            int team = self.team(job, SMALL_FIELDS)
         with nogil:
             k.decode(v, job.tau_v, 0.5, N * nv)
             memcpy(h, job.b2, N * nh * self.item)

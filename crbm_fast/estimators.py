@@ -9,8 +9,8 @@ The only module that imports scikit-learn; nothing in the package imports it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -37,17 +37,21 @@ except ImportError as error:
 __all__ = ["CRBMClassifier", "RBMTransformer"]
 
 
-class _Trained(BaseEstimator):  # type: ignore[misc]
-    """What both estimators share: a model, and what training remembers from one call to the next."""
+@dataclass(frozen=True)
+class _Memory:
+    """What training remembers from one call to the next."""
 
-    def _begin(self, nv: int, nh: int, nx: int, dtype: Any, rng: Any) -> None:
-        """A new model."""
-        self._seed = int(rng.randint(2**31 - 1))
-        shape = (nv, nh) if nx == 0 else (nv, nh, nx)
-        kind: Any = RBM if nx == 0 else CRBM
-        self.model_: CRBM = kind(*shape, seed=self._seed, dtype=dtype, n_threads=_threads(self.n_jobs))
-        self.history_ = History()
-        self._memory: dict[str, Any] = {"optimizer": {}, "steps": 0, "learner": {}}
+    optimizer: dict[str, NDArray[Any]] = field(default_factory=dict)
+    steps: int = 0
+    learner: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+
+class _Trained(BaseEstimator):  # type: ignore[misc]
+    """What both estimators share: a model that is trained epoch by epoch."""
+
+    def _begin(self, model: CRBM, seed: int) -> None:
+        """Before the first epoch of a new model."""
+        self.model_, self._seed, self.history_, self._memory = model, seed, History(), _Memory()
 
     def _epochs(self, n: int, X: Table | None, V: Table, optimizer: Optimizer, schedule: Any, of: int) -> None:
         """Train on by n epochs.  Beyond epoch `of` the learning rate and the iterations of inference stay the same."""
@@ -61,12 +65,12 @@ class _Trained(BaseEstimator):  # type: ignore[misc]
             history=History(self.history_),
         )  # fmt: skip
         run.begin()
-        kept, self._memory = self._memory, {"optimizer": {}, "steps": 0, "learner": {}}     # gone, should training fail
-        if _alike(kept["optimizer"], run.optimizer_state):
-            run.optimizer_state, run.steps = kept["optimizer"], kept["steps"]
-        if X is None and _alike(kept["learner"], run.learner_state):
-            run.learner_state = kept["learner"]             # chains; with features each would belong to an instance
-        bar = _bar(check.check_flag("verbose", self.verbose), done + n, run)
+        kept, self._memory = self._memory, _Memory()        # lost, should training fail
+        if _alike(kept.optimizer, run.optimizer_state):
+            run.optimizer_state, run.steps = kept.optimizer, kept.steps
+        if X is None and _alike(kept.learner, run.learner_state):
+            run.learner_state = kept.learner                # PCD's chains; given features, each belongs to an instance
+        bar = _bar(bool(self.verbose), done + n, run)
         try:
             for epoch in range(done + 1, done + n + 1):
                 run.one_epoch(factor(min(epoch, of), of), bar)
@@ -81,10 +85,10 @@ class _Trained(BaseEstimator):  # type: ignore[misc]
             if bar is not None:
                 bar.close()
         self.history_ = run.history
-        self._memory = {"optimizer": run.optimizer_state, "steps": run.steps, "learner": run.learner_state}
+        self._memory = _Memory(run.optimizer_state, run.steps, run.learner_state)
 
 
-class CRBMClassifier(ClassifierMixin, _Trained):
+class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
     """Multi-label classifier: a conditional RBM, whose hidden units let the labels depend on each other given x.
 
     Parameters
@@ -139,7 +143,11 @@ class CRBMClassifier(ClassifierMixin, _Trained):
 
     Notes
     -----
-    Features should be standardised, to about [-1, 1].
+    Features should be standardised.  Much data may want larger batches and fewer epochs; `validation_fraction` with
+    `patience` finds out how many.
+
+    `score` is scikit-learn's for classifiers, for several labels the subset accuracy: the fraction of instances all of
+    whose labels are right.  `sklearn.metrics` has milder ones, such as `hamming_loss` and `f1_score`.
 
     Examples
     --------
@@ -201,7 +209,7 @@ class CRBMClassifier(ClassifierMixin, _Trained):
         -------
         self
         """
-        X, V = self._check(X, y, reset=True)
+        X, V = self._check(X, y, None, reset=True)
         fraction = self.validation_fraction
         if fraction is not None:
             check.check_real("validation_fraction", fraction, 0, 1)
@@ -210,7 +218,7 @@ class CRBMClassifier(ClassifierMixin, _Trained):
             self.model_, X, V, self.learner, epochs=check.check_int("epochs", self.epochs, 1),
             batch_size=self.batch_size, optimizer=self.optimizer, learning_rate=self.learning_rate,
             schedule=self.schedule, weight_decay=self.weight_decay, validation=fraction, patience=self.patience,
-            start=self.start, seed=self._seed, progress=check.check_flag("verbose", self.verbose),
+            start=self.start, seed=self._seed, progress=bool(self.verbose),
         )  # fmt: skip
         return self
 
@@ -233,7 +241,9 @@ class CRBMClassifier(ClassifierMixin, _Trained):
         self
         """
         first = not hasattr(self, "model_")
-        X, V = self._check(X, y, reset=first, classes=classes, partial=True)
+        if first and classes is None and np.ndim(y) == 1:
+            raise ValueError("classes must be given in the first call of partial_fit with a 1-D y")
+        X, V = self._check(X, y, classes, reset=first)
         if first:
             self._new(V)
         features, labels = self.model_._features(X), Table("y", V, self.model_.nv, self.model_.dtype, "nv")
@@ -260,14 +270,6 @@ class CRBMClassifier(ClassifierMixin, _Trained):
         V = self.model_.predict(X)
         return self.classes_[V[:, 0]] if V.shape[1] == 1 else V.astype(int)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Subset accuracy: the fraction of instances all of whose labels are predicted correctly.
-
-        That is harsh on many labels; `sklearn.metrics` has `hamming_loss`, `f1_score` and more.
-        """
-        score: float = super().score(X, y, sample_weight)
-        return score
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -276,8 +278,9 @@ class CRBMClassifier(ClassifierMixin, _Trained):
         return tags
 
     def _new(self, V: NDArray[Any]) -> None:
-        nh = check.check_int("n_hidden", self.n_hidden, 0)
-        self._begin(V.shape[1], nh, self.n_features_in_, self.dtype, check_random_state(self.random_state))
+        nh, seed = check.check_int("n_hidden", self.n_hidden, 0), _seed(check_random_state(self.random_state))
+        threads = _threads(self.n_jobs)
+        self._begin(CRBM(V.shape[1], nh, self.n_features_in_, seed=seed, dtype=self.dtype, n_threads=threads), seed)
 
     def _features(self, X: Any) -> Any:
         """X of a prediction, after its checks."""
@@ -285,33 +288,31 @@ class CRBMClassifier(ClassifierMixin, _Trained):
         self.model_.n_threads = _threads(self.n_jobs)
         return validate_data(self, X, accept_sparse="csr", reset=False)
 
-    def _check(self, X: Any, y: Any, *, reset: bool, classes: Any = None, partial: bool = False) -> tuple[Any, Any]:
-        """X, and V (N, nv) of 0 and 1: a column per label, or one that says whether it is the second class."""
+    def _check(self, X: Any, y: Any, classes: Any, *, reset: bool) -> tuple[Any, NDArray[np.bool_]]:
+        """X, and V (N, nv): a column per label, or for a 1-D y one that says whether it is the second class."""
         X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, reset=reset)
         y = _dense(y)
-        width = y.shape[1] if y.ndim == 2 else 1
-        if not reset and width != self.model_.nv:
-            raise ValueError(f"y has {width} labels; expected {self.model_.nv}, as in earlier calls")
-        if width > 1:
+        nv = y.shape[1] if y.ndim == 2 else 1
+        if not reset and nv != self.model_.nv:
+            raise ValueError(f"y has {nv} labels; expected {self.model_.nv}, as in earlier calls")
+        if nv > 1:
             wrong = y[(y != 0) & (y != 1)]
             if wrong.size:
                 raise ValueError(
-                    f"y has the entry {wrong[0]!r}; expected a column of 0 and 1 per label: "
-                    "sklearn.preprocessing.MultiLabelBinarizer makes one of sets of labels"
+                    f"y has the entry {wrong[0]!r}; expected a column of 0 and 1 per label, which "
+                    "sklearn.preprocessing.MultiLabelBinarizer makes of sets of labels"
                 )
-            self.classes_ = np.arange(width)
-            return X, y
+            self.classes_ = np.arange(nv)
+            return X, y == 1
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         if reset:
-            if partial and classes is None:
-                raise ValueError("classes must be given in the first call of partial_fit with a 1-D y")
             self.classes_ = np.unique(y if classes is None else classes)
-            if len(self.classes_) != 2:
+            n = len(self.classes_)
+            if n != 2:
                 raise ValueError(
-                    f"Only binary classification is supported. A 1-D y needs 2 classes and has {len(self.classes_)}; "
-                    "for more, pass a column of 0 and 1 per class (sklearn.preprocessing.LabelBinarizer) or wrap the "
-                    "classifier in sklearn.multiclass.OneVsRestClassifier"
+                    f"Only binary classification is supported. y has {n} class{'' if n == 1 else 'es'}; expected 2, or "
+                    "a column of 0 and 1 per label. For more classes try sklearn.multiclass.OneVsRestClassifier"
                 )
         unknown = np.setdiff1d(y, self.classes_)
         if unknown.size:
@@ -319,7 +320,7 @@ class CRBMClassifier(ClassifierMixin, _Trained):
         return X, (y == self.classes_[1])[:, np.newaxis]
 
 
-class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Trained):
+class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Trained):  # type: ignore[misc]
     """Restricted Boltzmann machine whose hidden units are the new features; in place of `BernoulliRBM`.
 
     The values of the features are taken as P(v = 1): 0 and 1, or grey levels between.
@@ -422,8 +423,8 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Trained
     def score_samples(self, X: Any) -> NDArray[np.float64]:
         """An estimate of the log-pseudo-likelihood of each instance, (n_samples,).
 
-        n_features log P(v_i | the other features) for one feature i, drawn at random: as in `BernoulliRBM`, and the same
-        numbers for the same parameters and `random_state`.  X should hold 0 and 1.
+        n_features log P(v_i | the other features) for one feature i, drawn at random: as in `BernoulliRBM`, and the
+        same numbers for the same parameters and `random_state`.  X should hold 0 and 1.
         """
         X = self._check(X)
         N, nv = X.shape
@@ -434,15 +435,14 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Trained
             rival, unit = v.copy(), (np.arange(len(v)), flipped[at])
             rival[unit] = 1 - v[unit]
             gap[at] = self.model_.free_energy(rival) - self.model_.free_energy(v)
-        return -nv * np.logaddexp(0, -gap)
+        score: NDArray[np.float64] = -nv * np.logaddexp(0, -gap)
+        return score
 
     def gibbs(self, v: Any) -> NDArray[np.bool_]:
         """The features after one step of Gibbs sampling from v, both (n_samples, n_features); each call draws anew."""
-        check_is_fitted(self)
-        rng = self.random_state_
-        P = self.model_.conditional_h(v)
-        P = self.model_.conditional_v(rng.uniform(size=P.shape) < P)
-        drawn: NDArray[np.bool_] = rng.uniform(size=P.shape) < P
+        P = self.transform(v)
+        P = self.model_.conditional_v(self.random_state_.uniform(size=P.shape) < P)
+        drawn: NDArray[np.bool_] = self.random_state_.uniform(size=P.shape) < P
         return drawn
 
     @property
@@ -484,8 +484,8 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Trained
         optimizer = as_optimizer(plain if self.optimizer == "sgd" else self.optimizer, self.learning_rate)
         if new:
             self.random_state_ = check_random_state(self.random_state)
-            nh = check.check_int("n_components", self.n_components, 1)
-            self._begin(X.shape[1], nh, 0, X.dtype, self.random_state_)
+            nh, seed = check.check_int("n_components", self.n_components, 1), _seed(self.random_state_)
+            self._begin(RBM(X.shape[1], nh, seed=seed, dtype=X.dtype, n_threads=_threads(self.n_jobs)), seed)
         values = _Values("X", X, self.model_.nv, self.model_.dtype, "nv")
         values.check_finite()
         self._epochs(epochs, None, values, optimizer, "constant", self.n_iter)
@@ -506,6 +506,10 @@ def _dense(X: Any) -> Any:
     return X.toarray() if scipy.sparse.issparse(X) else X
 
 
+def _seed(rng: np.random.RandomState) -> int:
+    return int(rng.randint(2**31 - 1))
+
+
 def _threads(n_jobs: int | None) -> int | None:
     """`n_threads` of a model.  None is one thread, as everywhere in scikit-learn: a search runs many fits at once."""
     if n_jobs == -1:
@@ -513,6 +517,6 @@ def _threads(n_jobs: int | None) -> int | None:
     return 1 if n_jobs is None else check.check_int("n_jobs", n_jobs, 1, 1024)
 
 
-def _alike(a: Mapping[str, NDArray[Any]], b: Mapping[str, NDArray[Any]]) -> bool:
+def _alike(a: dict[str, NDArray[Any]], b: dict[str, NDArray[Any]]) -> bool:
     """Same names and shapes; not so when a parameter of the estimator was changed between two calls."""
     return {name: x.shape for name, x in a.items()} == {name: x.shape for name, x in b.items()}

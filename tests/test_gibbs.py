@@ -59,13 +59,13 @@ def test_moments_agree_with_enumeration(rng):
 
 
 def test_same_draws_for_any_threads_split_and_isa(dtype, rng):
-    W, b1, b2 = make_rbm(rng, 50, 30, N=100)
+    W, b1, b2 = make_rbm(rng, 50, 30, N=700)          # enough for threads
     want = cf.gibbs(W, b1, b2, n_steps=5, seed=42, n_threads=1, dtype=dtype)
     for n_threads in (2, 3, 8):
         got = cf.gibbs(W, b1, b2, n_steps=5, seed=42, n_threads=n_threads, dtype=dtype)
         np.testing.assert_array_equal(got.v, want.v)
         np.testing.assert_array_equal(got.h, want.h)
-    for a, b in ((0, 37), (37, 100)):
+    for a, b in ((0, 37), (37, 700)):
         part = cf.gibbs(W, b1[a:b], b2[a:b], n_steps=5, seed=42, first_instance=a, dtype=dtype)
         np.testing.assert_array_equal(part.v, want.v[a:b])
 
