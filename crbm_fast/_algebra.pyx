@@ -118,7 +118,7 @@ def softplus_sums(theta):
     return out
 
 
-# --- steps of the parameters ----------------------------------------------------------------------------------------
+# --- steps of the parameters --------------------------------------------------------------------------------------
 
 cdef inline Py_ssize_t piece_size(Py_ssize_t i, Py_ssize_t n) noexcept nogil:
     return min(PIECE, n - i * PIECE)

@@ -663,7 +663,7 @@ cdef void outer(const Job *job, const char *a, const char *b, double beta, int t
         outer_rows(job, a, b, beta, block * 64)
 
 
-# --- the class ------------------------------------------------------------------------------------------------------
+# --- the class ----------------------------------------------------------------------------------------------------
 
 cdef class Core:
     """Weights, the buffers made from them, and scratch; one run at a time."""

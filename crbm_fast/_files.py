@@ -65,15 +65,15 @@ def complaint(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn whatever is wrong with the contents into one ValueError that names the file."""
     try:
         yield
-    except (ValueError, KeyError, TypeError, EOFError, OverflowError, RecursionError, NotImplementedError,
-            RuntimeError, zipfile.BadZipFile) as error:  # fmt: skip
+    except (ValueError, LookupError, TypeError, ArithmeticError, RuntimeError, EOFError, OSError, SyntaxError,
+            zipfile.BadZipFile) as error:  # fmt: skip
         reason = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{os.fspath(path)} is not a file of crbm_fast, or is damaged: {reason}") from error
 
 
 def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The JSON and the arrays of a file that `write` made; ValueError for anything else.  Runs no code of the file."""
-    with complaint(path), open(path, "rb") as file, zipfile.ZipFile(file) as archive:
+    with open(path, "rb") as file, complaint(path), zipfile.ZipFile(file) as archive:
         size = os.fstat(file.fileno()).st_size
         members = archive.infolist()
         # stored members cannot be larger than the file: nothing unpacks to more memory than the disk holds

@@ -37,39 +37,43 @@ except ImportError as error:
 __all__ = ["CRBMClassifier", "RBMTransformer"]
 
 
-@dataclass(frozen=True)
-class _Memory:
-    """What training remembers from one call to the next."""
+@dataclass
+class _Point:
+    """Where training has got to, and `partial_fit` goes on from."""
 
-    optimizer: dict[str, NDArray[Any]] = field(default_factory=dict)
+    model: CRBM
+    seed: int
+    history: History = field(default_factory=History)
     steps: int = 0
-    learner: dict[str, NDArray[Any]] = field(default_factory=dict)
+    optimizer_state: dict[str, NDArray[Any]] = field(default_factory=dict)
+    learner_state: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
 class _Trained(BaseEstimator):  # type: ignore[misc]
     """What both estimators share: a model that is trained epoch by epoch."""
 
-    def _begin(self, model: CRBM, seed: int) -> None:
-        """Before the first epoch of a new model."""
-        self.model_, self._seed, self.history_, self._memory = model, seed, History(), _Memory()
+    def _keep(self, point: _Point) -> Self:
+        self._point, self.model_, self.history_ = point, point.model, point.history
+        return self
 
-    def _epochs(self, n: int, X: Table | None, V: Table, optimizer: Optimizer, schedule: Any, of: int) -> None:
-        """Train on by n epochs.  Beyond epoch `of` the learning rate and the iterations of inference stay the same."""
-        of = max(1, of)
-        model, learner, factor, done = self.model_, as_learner(self.learner), as_schedule(schedule), len(self.history_)
+    def _epochs(
+        self, point: _Point, n: int, X: Table | None, V: Table, optimizer: Optimizer, schedule: Any, of: int
+    ) -> _Point:
+        """The point n epochs later.  After epoch `of` the learning rate and the iterations of inference stay the same."""
+        model, done, factor, learner = point.model, len(point.history), as_schedule(schedule), as_learner(self.learner)
         if done >= of and learner.max_iter is None:         # else 7 + epoch, without end in a stream
             learner = replace(learner, max_iter=learner.inference(of).max_iter)
+        model.n_threads = _threads(self.n_jobs)
         run = _Run(
             model, learner, optimizer, Data(X, V, len(V)), None, check.check_int("batch_size", self.batch_size, 1),
-            check.check_real("weight_decay", self.weight_decay, 0, np.inf), self._seed, epoch=done,
-            history=History(self.history_),
+            check.check_real("weight_decay", self.weight_decay, 0, np.inf), point.seed, epoch=done,
+            history=History(point.history),
         )  # fmt: skip
         run.begin()
-        kept, self._memory = self._memory, _Memory()        # lost, should training fail
-        if _alike(kept.optimizer, run.optimizer_state):
-            run.optimizer_state, run.steps = kept.optimizer, kept.steps
-        if X is None and _alike(kept.learner, run.learner_state):
-            run.learner_state = kept.learner                # PCD's chains; given features, each belongs to an instance
+        if _alike(point.optimizer_state, run.optimizer_state):
+            run.optimizer_state, run.steps = point.optimizer_state, point.steps
+        if X is None and _alike(point.learner_state, run.learner_state):
+            run.learner_state = point.learner_state         # PCD's chains; given features, each belongs to an instance
         bar = _bar(bool(self.verbose), done + n, run)
         try:
             for epoch in range(done + 1, done + n + 1):
@@ -77,15 +81,15 @@ class _Trained(BaseEstimator):  # type: ignore[misc]
         except FloatingPointError as error:
             for name, value in run.last_good.items():
                 model.parameters()[name][...] = value
+            point.optimizer_state = {}                      # it holds what the gradient was
             raise DivergenceError(
                 f"training diverged: {error}. Lower learning_rate ({optimizer.learning_rate:g}), scale the features to "
-                "about [-1, 1], or add weight_decay. The model has the parameters of the last whole epoch."
+                "about [-1, 1], or add weight_decay."
             ) from None
         finally:
             if bar is not None:
                 bar.close()
-        self.history_ = run.history
-        self._memory = _Memory(run.optimizer_state, run.steps, run.learner_state)
+        return _Point(model, point.seed, run.history, run.steps, run.optimizer_state, run.learner_state)
 
 
 class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
@@ -117,7 +121,7 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
     start : {"logistic"}, optional
         Begin `fit` by a quick logistic regression per label.
     dtype : {"float32", "float64"}
-        Precision of the model.
+        Precision of the model; float32 takes half the memory and less time.
     n_jobs : int, optional
         Threads; None: one, -1: as many as this process has cores.  Results have the same bits for any number.
     random_state : int, RandomState instance or None
@@ -175,7 +179,7 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
         validation_fraction: float | None = None,
         patience: int | None = None,
         start: str | None = None,
-        dtype: str = "float32",
+        dtype: str = "float64",
         n_jobs: int | None = None,
         random_state: Any = None,
         verbose: bool = False,
@@ -209,25 +213,27 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
         -------
         self
         """
-        X, V = self._check(X, y, None, reset=True)
+        X, V, classes = self._check(X, y, None, reset=True)
         fraction = self.validation_fraction
         if fraction is not None:
             check.check_real("validation_fraction", fraction, 0, 1)
-        self._new(V)
-        self.history_ = train(
-            self.model_, X, V, self.learner, epochs=check.check_int("epochs", self.epochs, 1),
+        point = self._start(V)
+        point.history = train(
+            point.model, X, V, self.learner, epochs=check.check_int("epochs", self.epochs, 1),
             batch_size=self.batch_size, optimizer=self.optimizer, learning_rate=self.learning_rate,
             schedule=self.schedule, weight_decay=self.weight_decay, validation=fraction, patience=self.patience,
-            start=self.start, seed=self._seed, progress=bool(self.verbose),
+            start=self.start, seed=point.seed, progress=bool(self.verbose),
         )  # fmt: skip
-        return self
+        self.classes_ = classes
+        return self._keep(point)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Go once over the data given, from where earlier calls of `fit` or `partial_fit` have led.
 
         The k-th call is like the k-th epoch of `fit`, with what the optimizer remembers from the earlier ones: k calls
-        with all data do what `fit` does with epochs=k.  From call number `epochs` on, the learning rate and the
-        iterations of inference stay as they are.  `validation_fraction`, `patience` and `start` are for `fit` alone.
+        with all data do what `fit` does with epochs=k, but "pcd" starts its chains anew.  From call number `epochs` on,
+        the learning rate and the iterations of inference stay as they are.  `validation_fraction`, `patience` and
+        `start` are for `fit` alone, and a `fit` leaves no memory of the optimizer.
 
         Parameters
         ----------
@@ -243,13 +249,13 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
         first = not hasattr(self, "model_")
         if first and classes is None and np.ndim(y) == 1:
             raise ValueError("classes must be given in the first call of partial_fit with a 1-D y")
-        X, V = self._check(X, y, classes, reset=first)
-        if first:
-            self._new(V)
-        features, labels = self.model_._features(X), Table("y", V, self.model_.nv, self.model_.dtype, "nv")
-        optimizer = as_optimizer(self.optimizer, self.learning_rate)
-        self._epochs(1, features, labels, optimizer, self.schedule, check.check_int("epochs", self.epochs, 1))
-        return self
+        X, V, classes = self._check(X, y, classes, reset=first)
+        point = self._start(V) if first else self._point
+        features, labels = point.model._features(X), Table("y", V, V.shape[1], point.model.dtype, "nv")
+        optimizer, epochs = as_optimizer(self.optimizer, self.learning_rate), check.check_int("epochs", self.epochs, 1)
+        point = self._epochs(point, 1, features, labels, optimizer, self.schedule, epochs)
+        self.classes_ = classes
+        return self._keep(point)
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """P(label | x) for every label, (n_samples, n_labels); for a 1-D y those of its classes, (n_samples, 2).
@@ -277,19 +283,22 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
         tags.classifier_tags.multi_class = False
         return tags
 
-    def _new(self, V: NDArray[Any]) -> None:
+    def _start(self, V: NDArray[Any]) -> _Point:
+        """A new model."""
         nh, seed = check.check_int("n_hidden", self.n_hidden, 0), _seed(check_random_state(self.random_state))
         threads = _threads(self.n_jobs)
-        self._begin(CRBM(V.shape[1], nh, self.n_features_in_, seed=seed, dtype=self.dtype, n_threads=threads), seed)
+        return _Point(CRBM(V.shape[1], nh, self.n_features_in_, seed=seed, dtype=self.dtype, n_threads=threads), seed)
 
     def _features(self, X: Any) -> Any:
         """X of a prediction, after its checks."""
-        check_is_fitted(self)
+        check_is_fitted(self, "model_")
         self.model_.n_threads = _threads(self.n_jobs)
         return validate_data(self, X, accept_sparse="csr", reset=False)
 
-    def _check(self, X: Any, y: Any, classes: Any, *, reset: bool) -> tuple[Any, NDArray[np.bool_]]:
-        """X, and V (N, nv): a column per label, or for a 1-D y one that says whether it is the second class."""
+    def _check(
+        self, X: Any, y: Any, classes: Any, *, reset: bool
+    ) -> tuple[Any, NDArray[np.bool_], NDArray[Any]]:
+        """X; V (N, nv), a column per label, or for a 1-D y one that says whether it is the second class; `classes_`."""
         X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, reset=reset)
         y = _dense(y)
         nv = y.shape[1] if y.ndim == 2 else 1
@@ -302,22 +311,20 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
                     f"y has the entry {wrong[0]!r}; expected a column of 0 and 1 per label, which "
                     "sklearn.preprocessing.MultiLabelBinarizer makes of sets of labels"
                 )
-            self.classes_ = np.arange(nv)
-            return X, y == 1
+            return X, y == 1, np.arange(nv)
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
-        if reset:
-            self.classes_ = np.unique(y if classes is None else classes)
-            n = len(self.classes_)
-            if n != 2:
-                raise ValueError(
-                    f"Only binary classification is supported. y has {n} class{'' if n == 1 else 'es'}; expected 2, or "
-                    "a column of 0 and 1 per label. For more classes try sklearn.multiclass.OneVsRestClassifier"
-                )
-        unknown = np.setdiff1d(y, self.classes_)
+        classes = np.unique(y if classes is None else classes) if reset else self.classes_
+        n = len(classes)
+        if n != 2:
+            raise ValueError(
+                f"Only binary classification is supported. y has {n} class{'' if n == 1 else 'es'}; expected 2, or a "
+                "column of 0 and 1 per label. For more classes try sklearn.multiclass.OneVsRestClassifier"
+            )
+        unknown = np.setdiff1d(y, classes)
         if unknown.size:
-            raise ValueError(f"y has the class {unknown[0]!r}; expected those of classes_, {self.classes_}")
-        return X, (y == self.classes_[1])[:, np.newaxis]
+            raise ValueError(f"y has the class {unknown[0]!r}; expected one of {classes}")
+        return X, (y == classes[1])[:, np.newaxis], classes
 
 
 class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Trained):  # type: ignore[misc]
@@ -472,7 +479,7 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Trained
 
     def _check(self, X: Any) -> Any:
         """X of a call after `fit`, after its checks."""
-        check_is_fitted(self)
+        check_is_fitted(self, "model_")
         self.model_.n_threads = _threads(self.n_jobs)
         return validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=False)
 
@@ -483,16 +490,20 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Trained
         plain = SGD(learning_rate=0.1, momentum=0.0)
         optimizer = as_optimizer(plain if self.optimizer == "sgd" else self.optimizer, self.learning_rate)
         if new:
-            self.random_state_ = check_random_state(self.random_state)
-            nh, seed = check.check_int("n_components", self.n_components, 1), _seed(self.random_state_)
-            self._begin(RBM(X.shape[1], nh, seed=seed, dtype=X.dtype, n_threads=_threads(self.n_jobs)), seed)
-        values = _Values("X", X, self.model_.nv, self.model_.dtype, "nv")
+            rng = check_random_state(self.random_state)
+            nh, seed = check.check_int("n_components", self.n_components, 1), _seed(rng)
+            point = _Point(RBM(X.shape[1], nh, seed=seed, dtype=X.dtype, n_threads=_threads(self.n_jobs)), seed)
+        else:
+            rng, point = self.random_state_, self._point
+        values = _Values("X", X, X.shape[1], point.model.dtype, "nv")
         values.check_finite()
-        self._epochs(epochs, None, values, optimizer, "constant", self.n_iter)
-        return self
+        n_iter = max(1, check.check_int("n_iter", self.n_iter, 0))
+        point = self._epochs(point, epochs, None, values, optimizer, "constant", n_iter)
+        self.random_state_: Any = rng
+        return self._keep(point)
 
 
-# --- shared -----------------------------------------------------------------------------------------------------------
+# --- shared -------------------------------------------------------------------------------------------------------
 
 
 class _Values(Table):

@@ -22,7 +22,7 @@ def small(rng, dtype):
     return model, X, V, H, {"float32": 2e-5, "float64": 1e-12}[dtype.name]
 
 
-# --- Eqs. 2-4 against the reference ---------------------------------------------------------------------------------
+# --- Eqs. 2-4 against the reference -------------------------------------------------------------------------------
 
 
 def test_biases(small):
@@ -60,7 +60,7 @@ def test_conditionals(small):
     np.testing.assert_allclose(model.conditional_v(H, X), expit(b1 + H @ p["W_vh"].T), atol=tol)
 
 
-# --- predictions ------------------------------------------------------------------------------------------------------
+# --- predictions --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["sum-product", "mixed-product", "max-product", "mean-field", "tap", "exact"])
@@ -79,7 +79,8 @@ def test_prediction_uses_the_models_own_inference(rng):
     X = rng.normal(size=(20, 3))
     default = model.predict_proba(X)
     model.inference = cf.Inference("mean-field", 3, 0.0)
-    np.testing.assert_array_equal(model.predict_proba(X), model.predict_proba(X, method="mean-field", max_iter=3, tol=0))
+    spelled_out = model.predict_proba(X, method="mean-field", max_iter=3, tol=0)
+    np.testing.assert_array_equal(model.predict_proba(X), spelled_out)
     assert not np.array_equal(model.predict_proba(X), default)
 
 
@@ -120,7 +121,7 @@ def test_sample_does_not_depend_on_the_split(rng):
     np.testing.assert_array_equal(once, one.sample(X, n_steps=3, seed=5))
 
 
-# --- likelihood -------------------------------------------------------------------------------------------------------
+# --- likelihood ---------------------------------------------------------------------------------------------------
 
 
 def test_exact_log_likelihood(small):
@@ -147,7 +148,7 @@ def test_bethe_is_close_where_coupling_is_weak(rng):
     assert np.abs(mean_field - exact).max() > np.abs(model.log_likelihood(V, X) - exact).max()
 
 
-# --- plain RBM ----------------------------------------------------------------------------------------------------------
+# --- plain RBM ----------------------------------------------------------------------------------------------------
 
 
 def test_an_rbm_is_a_crbm_whose_features_are_zero(rng):
@@ -171,7 +172,7 @@ def test_evidence_gives_an_rbm_instances(rng):
     np.testing.assert_array_equal(out[:, :3], values[:, :3])
 
 
-# --- sparse features, layouts, dtypes --------------------------------------------------------------------------------
+# --- sparse features, layouts, dtypes -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [scipy.sparse.csr_matrix, scipy.sparse.csr_array, scipy.sparse.coo_array])
@@ -209,7 +210,7 @@ def test_empty_batches(rng):
     assert model.sample(none).shape == (0, 5)
 
 
-# --- the object -------------------------------------------------------------------------------------------------------
+# --- the object ---------------------------------------------------------------------------------------------------
 
 
 def test_parameters_are_assigned_by_value(rng):
@@ -244,7 +245,7 @@ def test_copy_is_independent(rng):
 @pytest.mark.parametrize(
     ("call", "kind", "message"),
     [
-        (lambda m: m.predict(np.zeros((2, 4))), ValueError, r"X has shape \(2, 4\); expected \(N, 3\), as the model has nx=3"),
+        (lambda m: m.predict(np.zeros((2, 4))), ValueError, r"X has shape \(2, 4\); expected \(N, 3\), as .* nx=3"),
         (lambda m: m.predict(np.zeros(3)), ValueError, r"X has shape \(3,\)"),
         (lambda m: m.predict(), ValueError, "X is missing; this model has nx=3 features"),
         (lambda m: m.predict([[0, 0, np.nan]]), ValueError, "X has nan in row 0; expected finite"),
@@ -265,7 +266,7 @@ def test_copy_is_independent(rng):
         (lambda m: cf.CRBM(5, 4, 3, n_threads=0), ValueError, "n_threads=0"),
         (lambda m: cf.CRBM.from_parameters(np.zeros(5)), ValueError, r"W_vh has shape \(5,\); expected \(nv, nh\)"),
         (lambda m: cf.CRBM.from_parameters(np.zeros((5, 4)), W_vx=np.zeros((4, 3))), ValueError, "W_vx has shape"),
-        (lambda m: cf.RBM.from_parameters(np.zeros((5, 4)), W_vx=np.zeros((5, 3))), ValueError, "an RBM has no features"),
+        (lambda m: cf.RBM.from_parameters(np.zeros((5, 4)), W_vx=np.zeros((5, 3))), ValueError, "no features"),
         (lambda m: cf.Inference(damping=1.0), ValueError, r"damping=1 is outside \[0, 1\)"),
     ],
 )  # fmt: skip

@@ -103,7 +103,8 @@ def test_importing_the_unbuilt_sources_gets_a_clear_error(tmp_path):
 
 def test_nothing_but_numpy_and_scipy_is_imported():
     code = (
-        "import sys, numpy, scipy.linalg.cython_blas, scipy.sparse, scipy.special; before = set(sys.modules); import crbm_fast;"
+        "import sys, numpy, scipy.linalg.cython_blas, scipy.sparse, scipy.special; before = set(sys.modules);"
+        "import crbm_fast;"
         "print(sorted({m.split('.')[0] for m in set(sys.modules) - before} - set(sys.stdlib_module_names)))"
     )
     imported = ast.literal_eval(run_python("-c", code).stdout)

@@ -1,0 +1,69 @@
+"""The order of minibatches, and tables of rows."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from crbm_fast._data import CHUNK, SparseRows, Table, minibatches, permuted
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 16, 17, 63, 64, 65, 1000, 4097])
+def test_permuted_is_a_permutation(n):
+    got = permuted(np.arange(n), n, 1, 2)
+    np.testing.assert_array_equal(np.sort(got), np.arange(n))
+    np.testing.assert_array_equal(permuted(np.arange(n)[n // 2 :], n, 1, 2), got[n // 2 :])        # any part alone
+
+
+def test_permutations_look_random():
+    """Over many keys every position goes everywhere equally often (chi-square), and neighbours part."""
+    n, keys = 12, 6000
+    tables = np.stack([permuted(np.arange(n), n, 7, key) for key in range(keys)])
+    counts = np.stack([np.bincount(tables[:, i], minlength=n) for i in range(n)])
+    chi2 = ((counts - keys / n) ** 2 / (keys / n)).sum()
+    dof = (n - 1) ** 2
+    assert abs(chi2 - dof) < 5 * np.sqrt(2 * dof)
+    follows = np.mean(np.diff(tables, axis=1) == 1)        # i -> j, i + 1 -> j + 1: (n - 1) / n / (n - 1) of the time
+    assert abs(follows - 1 / n) < 5 * np.sqrt(1 / n / (keys * (n - 1)))
+
+
+def test_permutations_of_a_large_range_take_no_memory():
+    n = 10**15
+    got = permuted(np.arange(5) + 10**14, n, 3)
+    assert ((got >= 0) & (got < n)).all()
+    assert len(set(got.tolist())) == 5
+
+
+@pytest.mark.parametrize(("n", "size"), [(1, 1), (10, 3), (3000, 7), (3000, 5000), (CHUNK * 2 + 1, CHUNK), (2500, 1)])
+def test_minibatches(n, size):
+    batches = list(minibatches(n, size, seed=5, epoch=2))
+    assert [number for number, _, _ in batches] == list(range(1, -(-n // size) + 1))
+    assert {len(index) for _, index, _ in batches[:-1]} <= {size}
+    together = np.concatenate([index for _, index, _ in batches])
+    np.testing.assert_array_equal(np.sort(together), np.arange(n))
+    assert len({draw for _, _, draw in batches}) == len(batches)
+    if n > 100:
+        other = np.concatenate([index for _, index, _ in minibatches(n, size, seed=5, epoch=3)])
+        assert not np.array_equal(together, other)
+
+
+def test_a_table_hands_out_rows(rng):
+    X = rng.random((20, 5)) < 0.3
+    dense = Table("X", X, 5, np.dtype(np.float32), "nx")
+    sparse = Table("X", scipy.sparse.csr_array(X), 5, np.dtype(np.float32), "nx")
+    index = np.array([3, 19, 3, 0])
+    np.testing.assert_array_equal(dense.rows(index), X[index])
+    rows = sparse.rows(index)
+    assert isinstance(rows, SparseRows)
+    assert len(rows) == 4
+    back = scipy.sparse.csr_array((rows.values, rows.columns, rows.starts), shape=(4, 5)).toarray()
+    np.testing.assert_array_equal(back, X[index])
+    assert rows.values.dtype == np.float32
+
+
+def test_checksums_see_the_contents_and_not_the_layout(rng):
+    X = rng.integers(0, 9, (3000, 4))
+    crc = [Table("X", a, 4, np.dtype(np.float32), "nx").checksum() for a in (X, np.asfortranarray(X), X[::-1][::-1])]
+    assert crc[0] == crc[1] == crc[2]
+    Y = X.copy()
+    Y[2999, 3] += 1
+    assert Table("X", Y, 4, np.dtype(np.float32), "nx").checksum() != crc[0]

@@ -1,0 +1,511 @@
+"""train(): loop, history, early stopping, checkpoints, threads, data layouts, errors."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import crbm_fast as cf
+from crbm_fast import training
+from crbm_fast.learners import CD, LEARNERS, MLE, PCD
+from crbm_fast.optimizers import SGD, Adam
+
+
+def denoising(N=300, nv=12, flips=0.1, seed=0):
+    """Noisy copies of a handful of patterns, as uint8."""
+    rng = np.random.default_rng(seed)
+    P = rng.random((6, nv)) < 0.5
+    V = P[rng.integers(6, size=N)]
+    return (V ^ (rng.random(V.shape) < flips)).astype(np.uint8), V.astype(np.uint8)
+
+
+def fit(learner="mle", *, nh=8, dtype="float32", n_threads=None, data=None, **kw):
+    X, V = denoising() if data is None else data
+    model = cf.CRBM(V.shape[1], nh, X.shape[1], scale=0.1, dtype=dtype, n_threads=n_threads)
+    history = cf.train(model, X, V, learner, **{"epochs": 4, "batch_size": 32, "learning_rate": 0.02} | kw)
+    return model, history
+
+
+def assert_same_parameters(a, b):
+    for name, p in a.parameters().items():
+        np.testing.assert_array_equal(p, b.parameters()[name], err_msg=name)
+
+
+# --- the loop -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "sgd", SGD(momentum=0.0), Adam(beta1=0.5)])
+@pytest.mark.parametrize("schedule", ["constant", "linear", "cosine", lambda epoch, epochs: 1 / epoch])
+def test_likelihood_rises(optimizer, schedule):
+    X, V = denoising()
+    rate = 0.02 if optimizer == "adam" or isinstance(optimizer, Adam) else 0.2
+    model, _ = fit("mle", epochs=0)
+    before = model.log_likelihood(V, X, method="exact").mean()
+    model, _ = fit(MLE("exact"), epochs=8, optimizer=optimizer, schedule=schedule, learning_rate=rate)
+    assert model.log_likelihood(V, X, method="exact").mean() > before + 1
+
+
+def test_one_step_of_each_optimizer_is_its_formula(rng):
+    """The gradient is that of test_learners; here the step, in float64, twice to see the state."""
+    X, V = rng.normal(size=(10, 3)), rng.random((10, 4)) < 0.5
+    adam = Adam(learning_rate=0.1, beta1=0.7, beta2=0.9, epsilon=0.01)
+    for optimizer in (SGD(learning_rate=0.1, momentum=0.8), adam):
+        model = cf.CRBM(4, 2, 3, dtype="float64", scale=0.3)
+        mine = {name: p.copy() for name, p in model.parameters().items()}
+        u = {name: np.zeros_like(p) for name, p in mine.items()}
+        s = {name: np.zeros_like(p) for name, p in mine.items()}
+        for t in (1, 2):
+            gradient = exact_gradient(mine, X, V)
+            for name, p in mine.items():
+                g = gradient[name] - (0.05 * p if name.startswith("W") else 0)
+                if isinstance(optimizer, SGD):
+                    u[name] = 0.8 * u[name] + g
+                    p += 0.1 * u[name]
+                else:
+                    u[name] = 0.7 * u[name] + 0.3 * g
+                    s[name] = 0.9 * s[name] + 0.1 * g**2
+                    p += 0.1 * (u[name] / (1 - 0.7**t)) / (np.sqrt(s[name] / (1 - 0.9**t)) + 0.01)
+        cf.train(model, X, V, MLE("exact"), epochs=2, batch_size=10, optimizer=optimizer, weight_decay=0.05)
+        for name, p in mine.items():
+            np.testing.assert_allclose(model.parameters()[name], p, atol=1e-10, err_msg=name)
+
+
+def exact_gradient(p, X, V):
+    """Eq. 5 and Appendix A by enumeration, averaged over the data."""
+    from crbm_fast import _reference as ref
+
+    out = {name: np.zeros_like(a) for name, a in p.items()}
+    for x, v in zip(X, V.astype(float), strict=True):
+        b1, b2 = ref.biases(p, x)
+        r = ref.exact(p["W_vh"], b1, b2)
+        mu = 1 / (1 + np.exp(-(b2 + v @ p["W_vh"])))
+        out["W_vh"] += (np.outer(v, mu) - r["gamma"]) / len(X)
+        out["W_vx"] += np.outer(v - r["tau_v"], x) / len(X)
+        out["W_hx"] += np.outer(mu - r["tau_h"], x) / len(X)
+        out["b_v"] += (v - r["tau_v"]) / len(X)
+        out["b_h"] += (mu - r["tau_h"]) / len(X)
+    return out
+
+
+def test_history_tells_what_happened():
+    model, history = fit(MLE(tol=1e-3), validation=0.25, epochs=5)
+    assert history.column("epoch") == [1, 2, 3, 4, 5]
+    assert history.column("max_iter") == [8, 9, 10, 11, 12]        # T = 7 + epoch
+    for e in history:
+        assert 0 <= e.train_error < 0.6
+        assert 0 <= e.valid_error < 0.6
+        assert 0 <= e.converged <= 1
+        assert 1 <= e.n_iter <= e.max_iter
+        assert e.gradient_norm > 0
+        assert e.learning_rate == 0.02
+        phases = {"data", "biases", "positive", "negative", "gradient", "step", "evaluation"}
+        assert set(e.seconds) == phases | {"total"}
+        assert sum(e.seconds[p] for p in phases) <= e.seconds["total"]
+    np.testing.assert_allclose(
+        history[-1].weight_norm, np.sqrt(sum((p.astype(float) ** 2).sum() for p in fit_last(5).values())), rtol=1e-6
+    )
+    lines = str(history).splitlines()
+    assert len(lines) == 6
+    assert len({len(line) for line in lines}) == 1        # aligned
+    assert sum("*" in line for line in lines) == 1        # the best epoch
+    assert model.inference == cf.Inference("sum-product", 7 + history.best_epoch)
+
+
+def fit_last(epochs):
+    """The parameters after the last epoch, not those of the best one."""
+    kept = {}
+
+    def keep(epoch, model):
+        kept.update({name: p.copy() for name, p in model.parameters().items()})
+
+    fit(MLE(tol=1e-3), validation=0.25, epochs=epochs, callbacks=[keep])
+    return kept
+
+
+def test_errors_in_the_history_are_those_of_predict():
+    X, V = denoising()
+    X_valid, V_valid = denoising(100, seed=5)
+    model, history = fit(validation=(X_valid, V_valid), epochs=1)
+    assert history[0].valid_error == np.mean(model.predict(X_valid) != V_valid)
+    assert history[0].train_error == np.mean(model.predict(X) != V)        # fewer than 1000: all of them
+
+
+def test_sampling_learners_have_no_convergence():
+    _, history = fit("cd", epochs=1)
+    assert history[0].converged is None
+    assert history[0].n_iter is None
+    assert "-" in str(history)
+
+
+def test_early_stopping_restores_the_best_parameters():
+    X, V = denoising(60)
+    valid = denoising(200, seed=9)
+    seen = {}
+
+    def keep(epoch, model):
+        seen[epoch.epoch] = {name: p.copy() for name, p in model.parameters().items()}
+
+    model, history = fit(
+        "cd", data=(X, V), epochs=200, validation=valid, patience=5, callbacks=[keep], learning_rate=0.05
+    )
+    assert len(history) < 200
+    assert len(history) == history.best_epoch + 5
+    errors = history.column("valid_error")
+    assert errors[history.best_epoch - 1] == min(errors)
+    for name, p in model.parameters().items():
+        np.testing.assert_array_equal(p, seen[history.best_epoch][name])
+    assert model.inference.max_iter == 7 + history.best_epoch
+    assert np.mean(model.predict(valid[0]) != valid[1]) == min(errors)
+
+
+def test_a_validation_fraction_is_set_aside():
+    """Training on 80 % never sees the rest: labels there can be anything."""
+    X, V = denoising()
+    data, valid = training._check_data(cf.CRBM(12, 2, 12), X, V, 0.2, seed=3)
+    rows = [set(part.index(np.arange(part.size)).tolist()) for part in (data, valid)]
+    assert len(rows[0]) == 240
+    assert len(rows[1]) == 60
+    assert rows[0] | rows[1] == set(range(300))
+    inside = np.array(sorted(rows[1]))
+    V_wrong = V.copy()
+    V_wrong[inside] = 1 - V_wrong[inside]
+    a, _ = fit("mle", validation=0.2, seed=3, epochs=1)
+    b, _ = fit("mle", validation=0.2, seed=3, epochs=1, data=(X, V_wrong))
+    assert_same_parameters(a, b)
+
+
+def test_logistic_start():
+    """W_vx and b_v begin near the logistic fit: less error after one epoch, W_vh still as it was drawn."""
+    _, cold = fit(epochs=1, learning_rate=0.002)
+    _, warm = fit(epochs=1, learning_rate=0.002, start="logistic")
+    assert warm[0].train_error < cold[0].train_error
+    model, _ = fit(epochs=0, start="logistic")
+    np.testing.assert_array_equal(model.W_vh, cf.CRBM(12, 8, 12, scale=0.1).W_vh)
+    assert model.W_vx.any()
+
+
+def test_callbacks_can_stop():
+    calls = []
+    _, history = fit(epochs=10, callbacks=[lambda e, m: calls.append(e.epoch), lambda e, m: e.epoch == 3])
+    assert calls == [1, 2, 3]
+    assert len(history) == 3
+
+
+def test_nothing_prints_and_logging_tells(capfd, caplog):
+    with caplog.at_level(logging.INFO, logger="crbm_fast"):
+        fit(validation=0.2, epochs=2)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err == ""
+    assert len(caplog.records) == 2
+    assert "mle epoch 1: training error" in caplog.records[0].getMessage()
+    assert "validation error" in caplog.records[0].getMessage()
+
+
+def test_progress_bar_on_demand(capfd):
+    fit(epochs=2, progress=True)
+    _, err = capfd.readouterr()
+    assert "mle" in err
+    assert "20/20" in err
+    assert "train" in err
+
+
+# --- the same bits ------------------------------------------------------------------------------------------------
+
+
+def test_same_seed_same_bits_other_seed_other_bits():
+    a, _ = fit("cd", seed=1)
+    b, _ = fit("cd", seed=1)
+    c, _ = fit("cd", seed=2)
+    assert_same_parameters(a, b)
+    assert not np.array_equal(a.W_vh, c.W_vh)
+
+
+@pytest.mark.parametrize("name", sorted(LEARNERS))
+def test_same_bits_for_any_number_of_threads(rng, name):
+    """At a size where products, steps and inference are all shared by the threads."""
+    X, V = rng.random((80, 300)) < 0.5, rng.random((80, 200)) < 0.3
+    models = [fit(name, data=(X, V), nh=100, n_threads=n, epochs=2, batch_size=80)[0] for n in (1, 2, 3)]
+    assert_same_parameters(models[0], models[1])
+    assert_same_parameters(models[0], models[2])
+
+
+# --- checkpoints --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("learner", ["mle", "cd", PCD(k=2), "percloss"])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_resuming_gives_the_same_bits(tmp_path, learner, optimizer):
+    kw = {"optimizer": optimizer, "validation": 0.2, "seed": 4, "start": "logistic"}
+    whole, history = fit(learner, epochs=6, **kw)
+    path = tmp_path / "run.npz"
+    fit(learner, epochs=2, checkpoint=path, **kw)
+    fit(learner, epochs=4, checkpoint=path, resume=True, **kw)
+    resumed, resumed_history = fit(learner, epochs=6, checkpoint=path, resume=True, **kw)
+    assert_same_parameters(whole, resumed)
+    assert resumed.inference == whole.inference
+    for name in ("epoch", "train_error", "valid_error", "gradient_norm", "weight_norm"):
+        assert resumed_history.column(name) == history.column(name)
+    assert resumed_history.best_epoch == history.best_epoch
+    again, _ = fit(learner, epochs=6, checkpoint=path, resume=True, **kw)        # nothing left to do
+    assert_same_parameters(whole, again)
+    assert os.listdir(tmp_path) == ["run.npz"]
+
+
+def test_resume_without_a_file_starts(tmp_path):
+    a, _ = fit(checkpoint=tmp_path / "run.npz", resume=True)
+    b, _ = fit()
+    assert_same_parameters(a, b)
+
+
+def test_without_resume_a_checkpoint_is_overwritten(tmp_path):
+    path = tmp_path / "run.npz"
+    fit(epochs=5, seed=1, checkpoint=path)
+    a, history = fit(epochs=2, seed=2, checkpoint=path)
+    assert len(history) == 2
+    b, _ = fit(epochs=2, seed=2)
+    assert_same_parameters(a, b)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"seed": 5}, "seed was 0 and is 5"),
+        ({"batch_size": 16}, "batch_size was 32 and is 16"),
+        ({"learner": CD(k=2)}, "learner was"),
+        ({"learning_rate": 0.5}, "optimizer was"),
+        ({"nh": 9}, "model was"),
+        ({"data": denoising(seed=8)}, "data was"),
+        ({"validation": 0.2}, "data was"),
+        ({"validation": denoising(50)}, "validation was None"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused(tmp_path, change, word):
+    path = tmp_path / "run.npz"
+    fit(checkpoint=path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match=f"of another run: {word}.*resume=False"):
+        fit(**{"learner": "mle", **change}, checkpoint=path, resume=True)
+    assert path.read_bytes() == before
+
+
+KILLED = """
+import sys, numpy as np
+sys.path.insert(0, sys.argv[1])
+from test_training import denoising, fit
+model, history = fit(sys.argv[2], data=denoising(2000), epochs=12, checkpoint=sys.argv[3], resume=True, validation=0.1,
+                     optimizer="adam", batch_size=20)
+model.save(sys.argv[4])
+"""
+
+
+@pytest.mark.parametrize("learner", ["mle", "pcd"])
+def test_a_killed_run_resumes_to_the_same_bits(tmp_path, learner):
+    """SIGKILL at odd moments, again and again, until a run survives."""
+    whole, _ = fit(learner, data=denoising(2000), epochs=12, validation=0.1, optimizer="adam", batch_size=20)
+    checkpoint, result = tmp_path / "run.npz", tmp_path / "model.npz"
+    command = [sys.executable, "-c", KILLED, os.path.dirname(__file__), learner, str(checkpoint), str(result)]
+    kills, rng = 0, np.random.default_rng(len(learner))
+    while kills < 4:
+        process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": ""}, cwd=tmp_path)
+        mark = checkpoint.stat().st_mtime_ns if checkpoint.exists() else None
+        while process.poll() is None:                       # until a checkpoint of its own is there
+            if checkpoint.exists() and checkpoint.stat().st_mtime_ns != mark:
+                break
+            time.sleep(0.001)
+        time.sleep(rng.uniform(0, 0.02))
+        process.send_signal(signal.SIGKILL)
+        if process.wait() == 0:
+            break
+        kills += 1
+    assert kills >= 1
+    subprocess.run(command, check=True, env={**os.environ, "PYTHONPATH": ""}, cwd=tmp_path)
+    assert_same_parameters(whole, cf.CRBM.load(result))
+
+
+def test_an_exception_in_a_callback_loses_nothing(tmp_path):
+    path = tmp_path / "run.npz"
+
+    def fail(epoch, model):
+        if epoch.epoch == 3:
+            raise RuntimeError("the disk is full of cats")
+
+    with pytest.raises(RuntimeError, match="cats"):
+        fit(epochs=6, checkpoint=path, callbacks=[fail])
+    resumed, history = fit(epochs=6, checkpoint=path, resume=True)
+    whole, _ = fit(epochs=6)
+    assert len(history) == 6
+    assert_same_parameters(whole, resumed)
+
+
+# --- divergence ---------------------------------------------------------------------------------------------------
+
+
+def test_divergence_stops_with_what_to_try(tmp_path):
+    X, V = denoising()
+    path = tmp_path / "run.npz"
+    model = cf.CRBM(12, 8, 12, scale=0.1)
+    cf.train(model, X, V, epochs=2, checkpoint=path, optimizer="sgd", learning_rate=0.1)
+    good = model.copy()
+    with pytest.raises(cf.DivergenceError) as error:
+        cf.train(model, X, V, epochs=4, optimizer="sgd", learning_rate=1e7)
+    message = str(error.value)
+    for part in ("epoch 1, batch 1", "norm", "Lower learning_rate (1e+07)", "scale the features"):
+        assert part in message
+    assert_same_parameters(model, good)
+    assert len(cf.train(model, X, V, epochs=2, checkpoint=path, resume=True, optimizer="sgd", learning_rate=0.1)) == 2
+
+
+def test_features_of_absurd_size_diverge_with_an_error():
+    X, V = denoising()
+    with pytest.raises(cf.DivergenceError, match="scale the features"):
+        fit(data=(X * 1e25, V), optimizer="sgd")
+
+
+def test_saturated_training_stays_finite():
+    """Large steps drive units into saturation; no NaN comes out."""
+    for name in LEARNERS:
+        model, history = fit(name, epochs=5, learning_rate=20.0, optimizer="adam")
+        assert all(np.isfinite(p).all() for p in model.parameters().values())
+        assert np.isfinite(history.column("gradient_norm")).all()
+
+
+# --- data ---------------------------------------------------------------------------------------------------------
+
+
+def test_memory_maps_and_dtypes_give_the_same_bits(tmp_path):
+    X, V = denoising()
+    want, _ = fit()
+    for kind in ("bool", "int64", "float32", "float64"):
+        got, _ = fit(data=(X.astype(kind), V.astype(kind)))
+        assert_same_parameters(want, got)
+    maps = []
+    for name, array in (("X", X), ("V", V)):
+        np.save(tmp_path / f"{name}.npy", array)
+        maps.append(np.load(tmp_path / f"{name}.npy", mmap_mode="r"))
+    got, _ = fit(data=tuple(maps), checkpoint=tmp_path / "run.npz")
+    assert_same_parameters(want, got)
+    resumed, _ = fit(checkpoint=tmp_path / "run.npz", resume=True)        # the same contents, another layout
+    assert_same_parameters(want, resumed)
+    got, _ = fit(data=(np.asfortranarray(X), np.repeat(V, 2, axis=1)[:, ::2]))
+    assert_same_parameters(want, got)
+
+
+@pytest.mark.parametrize("make", [scipy.sparse.csr_array, scipy.sparse.csr_matrix, scipy.sparse.csc_array])
+def test_sparse_features(make):
+    X, V = denoising()
+    dense, _ = fit(dtype="float64")
+    sparse, _ = fit(dtype="float64", data=(make(X.astype(float)), V))
+    for name, p in dense.parameters().items():
+        np.testing.assert_allclose(sparse.parameters()[name], p, atol=1e-9, err_msg=name)
+
+
+MEMORY = """
+import resource, sys, numpy as np, crbm_fast as cf
+N = int(sys.argv[1])
+X = np.lib.format.open_memmap(sys.argv[2], mode="r")[:N]
+model = cf.CRBM(64, 16, 64, n_threads=1)
+def peak():
+    with open("/proc/self/status") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("RssAnon"))
+most = []
+cf.train(model, X, X, "cd", epochs=1, batch_size=500, validation=0.01, callbacks=[lambda e, m: most.append(peak())])
+print(most[0])
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="reads Linux's /proc")
+def test_memory_does_not_grow_with_the_data(tmp_path):
+    """Anonymous memory (not the pages of the map) after an epoch over 20,000 and over 400,000 rows."""
+    path = tmp_path / "X.npy"
+    X = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=(400_000, 64))
+    X[:] = np.random.default_rng(0).random(64) < 0.5
+    X.flush()
+    kb = [
+        int(subprocess.run([sys.executable, "-c", MEMORY, str(n), path], check=True, capture_output=True, text=True,
+                           cwd=tmp_path).stdout)
+        for n in (20_000, 400_000)
+    ]  # fmt: skip
+    assert kb[1] - kb[0] < 1500        # a float32 copy of the difference would be 97,000 kB, an index 3,000 kB
+
+
+# --- errors -------------------------------------------------------------------------------------------------------
+
+
+def spoiled(array, value, dtype=float):
+    out = array.astype(dtype)
+    out[7, 3] = value
+    return out
+
+
+@pytest.mark.parametrize(
+    ("kw", "kind", "message"),
+    [
+        ({"epochs": -1}, ValueError, "epochs=-1 is outside"),
+        ({"epochs": 2.5}, TypeError, "epochs=2.5 must be an integer"),
+        ({"batch_size": 0}, ValueError, "batch_size=0"),
+        ({"learning_rate": 0}, ValueError, "learning_rate=0 must be above 0"),
+        ({"learning_rate": -0.1}, ValueError, "learning_rate=-0.1"),
+        ({"learning_rate": float("nan")}, ValueError, "learning_rate=nan"),
+        ({"optimizer": "lbfgs"}, ValueError, "optimizer='lbfgs' is not one of: 'sgd', 'adam'"),
+        ({"schedule": "warm"}, ValueError, "schedule='warm' is not one of"),
+        ({"schedule": lambda e, E: -1.0}, ValueError, "schedule"),
+        ({"weight_decay": -1}, ValueError, "weight_decay=-1"),
+        ({"validation": 1.5}, ValueError, "validation=1.5"),
+        ({"validation": 0.0001}, ValueError, "leaves no instance on one side"),
+        ({"validation": (1, 2, 3)}, ValueError, "validation must be a pair"),
+        ({"patience": 3}, ValueError, "patience needs validation"),
+        ({"patience": 0, "validation": 0.1}, ValueError, "patience=0"),
+        ({"start": "svm"}, ValueError, "start='svm'"),
+        ({"seed": -1}, ValueError, "seed=-1"),
+        ({"resume": True}, ValueError, "resume=True needs checkpoint"),
+        ({"learner": "bp"}, ValueError, "learner='bp' is not one of: 'mle'"),
+        ({"checkpoint": "/nonexistent/run.npz"}, FileNotFoundError, "nonexistent"),
+    ],
+)
+def test_bad_hyperparameters(kw, kind, message):
+    with pytest.raises(kind, match=message):
+        fit(**kw)
+
+
+@pytest.mark.parametrize(
+    ("data", "kind", "message"),
+    [
+        (lambda X, V: (X, spoiled(V, 2)), ValueError, r"V\[7, 3\] = 2.0; expected 0 or 1"),
+        (lambda X, V: (X, spoiled(V, np.nan)), ValueError, r"V\[7, 3\] = nan; expected 0 or 1"),
+        (lambda X, V: (X, spoiled(V, -1, int)), ValueError, r"V\[7, 3\] = -1; expected 0 or 1"),
+        (lambda X, V: (X, spoiled(V, 0.5)), ValueError, r"V\[7, 3\] = 0.5"),
+        (lambda X, V: (spoiled(X, np.nan), V), ValueError, "X has nan in row 7; expected finite"),
+        (lambda X, V: (spoiled(X, np.inf), V), ValueError, "X has inf in row 7"),
+        (lambda X, V: (scipy.sparse.csr_array(spoiled(X, np.nan)), V), ValueError, "X has nan in row 7"),
+        (lambda X, V: (X[:-1], V), ValueError, "X has 299 instances; expected 300"),
+        (lambda X, V: (X[:, :-1], V), ValueError, r"X has shape \(300, 11\); expected \(N, 12\)"),
+        (lambda X, V: (X, V[:, 0]), ValueError, r"V has shape \(300,\)"),
+        (lambda X, V: (X[:0], V[:0]), ValueError, "V has no rows"),
+        (lambda X, V: (None, V), ValueError, "X is missing"),
+        (lambda X, V: (X, scipy.sparse.csr_array(V)), TypeError, "V is a sparse matrix"),
+    ],
+)
+def test_bad_data_is_refused_before_any_training(tmp_path, data, kind, message):
+    model = cf.CRBM(12, 8, 12)
+    before = model.copy()
+    path = tmp_path / "run.npz"
+    for valid in (False, True):
+        X, V = denoising()
+        bad = data(X, V)
+        given = (X, V, bad) if valid else (*bad, None)
+        with pytest.raises(kind, match=f"^{'validation ' if valid else ''}{message}"):
+            cf.train(model, given[0], given[1], validation=given[2], checkpoint=path)
+    assert_same_parameters(model, before)
+    assert not path.exists()
+
+
+def test_a_model_is_needed():
+    with pytest.raises(TypeError, match="model is int; expected CRBM or RBM"):
+        cf.train(3, *denoising())
