@@ -1,7 +1,9 @@
 """Benchmarks: `python -m bench` from a clone with crbm_fast installed.  Nothing imports this package.
 
     bench_inference.py   the engine against the paper's matrix form, and its own limits
+    bench_training.py    an epoch: how much of it is C and BLAS, threads, scikit-learn's RBM, memory
     _timing.py           interleaved repeats, minima
+    _report.py           bars, machine, tables
     machine_limits.c     what this machine's arithmetic and memory can do
     results/             the newest results, as JSON, for a named machine
 """

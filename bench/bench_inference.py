@@ -6,7 +6,6 @@ of times measured in turns in one process, on the threads named; minima of the r
 
 import json
 import os
-import platform
 import shlex
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import crbm_fast as cf
+from bench import _report
 from bench._timing import interleaved
 from crbm_fast import _ckernels, _reference
 
@@ -169,7 +169,7 @@ def machine_limits():
 
 
 def bars(native, avx2, ours, memory):
-    """What is measured, what it must reach, what it reached."""
+    """Rows of the report: what is measured, what it must reach, what it reached."""
     s = {name: row["min"] for name, row in ours.items()}
     ns = {name: row["ns_per_edge_iteration"] for name, row in ours.items()}
     rows = []
@@ -193,46 +193,23 @@ def bars(native, avx2, ours, memory):
         ("Engine.run on 16x8, 1 iteration", "<=", 20, "us", 1e6 * s["16x8, 1 iteration"]),
         ("per edge and iteration, 784x256 batch with Gamma, 1 thread", "<=", 0.35, "ns", ns["784x256 batch"]),
     ]  # fmt: skip
-    return [
-        {"what": what, "sense": sense, "bar": bar, "unit": unit, "measured": value,
-         "reached": bool(value >= bar if sense == ">=" else value <= bar)}
-        for what, sense, bar, unit, value in rows
-        if value is not None
-    ]  # fmt: skip
+    return rows
 
 
 def run(quick=False):
     """Measure everything; returns the report as a dictionary."""
     native, avx2, ours = against_numpy(quick), against_numpy_as_avx2(quick), among_ourselves(quick)
     memory = {"one": peak_memory(8000, 4000, 0, 1), "batch": peak_memory(2000, 1000, 64, 2)}
-    return {
-        "suite": "inference",
-        "machine": machine(),
-        "config": cf.show_config("dicts"),
-        "quick": quick,
-        "limits": machine_limits(),
-        "against_numpy": native,
-        "against_numpy_as_avx2": avx2,
-        "times": ours,
-        "bars": bars(native, avx2, ours, memory),
-    }
-
-
-def machine():
-    model = platform.processor() or platform.machine()
-    if Path("/proc/cpuinfo").exists():
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                model = line.split(":", 1)[1].strip()
-                break
-    return {"cpu": model, "cores": os.cpu_count()}
+    return _report.make(
+        "inference", quick, bars(native, avx2, ours, memory), limits=machine_limits(), against_numpy=native,
+        against_numpy_as_avx2=avx2, times=ours,
+    )  # fmt: skip
 
 
 def show(report):
     """Print the report."""
     config, limits = report["config"], report["limits"]
-    print(f"{report['machine']['cpu']}, {report['machine']['cores']} cores; {config['instruction set']}, "
-          f"{config['BLAS']}, NumPy {config['numpy']}\n")  # fmt: skip
+    _report.show_machine(report)
     for title, times in (
         (f"against the paper's matrix form, {config['instruction set']}", report["against_numpy"]),
         ("the same, NumPy and crbm_fast held to AVX2", report["against_numpy_as_avx2"]),
@@ -249,21 +226,7 @@ def show(report):
         print(f"one core's limits, per edge: 9 multiply-adds {9 * limits['multiply_add_ns']:.3f} ns, "
               f"1 division {limits['division_ns']:.3f} ns; 12 bytes moved {sizes} edges")  # fmt: skip
     print()
-    width = max(len(row["what"]) for row in report["bars"])
-    for row in report["bars"]:
-        mark = "reached" if row["reached"] else "MISSED"
-        bar = f"{row['sense']} {row['bar']:.4g}"
-        print(f"{row['what']:<{width}}  {row['measured']:8.2f} {row['unit']:<9} bar {bar:<8} {mark}")
-
-
-def markdown(report):
-    """The table the README shows: every figure of it comes from the committed JSON."""
-    lines = ["| what | bar | measured |", "| --- | --- | --- |"]
-    for row in report["bars"]:
-        digits = ".0f" if row["measured"] >= 50 else ".2f"
-        measured = f"{row['measured']:{digits}} {row['unit']}" + ("" if row["reached"] else " (missed)")
-        lines.append(f"| {row['what']} | {row['sense']} {row['bar']:.4g} | {measured} |")
-    return "\n".join(lines)
+    _report.show_bars(report)
 
 
 def plot(report, path):

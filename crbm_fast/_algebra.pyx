@@ -8,6 +8,7 @@ and sums over pieces are taken in their order.  Results have the same bits for a
 """
 
 from cython.parallel cimport prange
+from libc.stdint cimport int32_t
 
 import numpy as np
 
@@ -29,6 +30,8 @@ ctypedef fused real:
 cdef Py_ssize_t PIECE = 1 << 16
 # Multiply-adds below which starting threads (10 microseconds) costs more than it gives.
 cdef Py_ssize_t SMALL = 1 << 18
+# Share of nonzeros below which adding up rows beats BLAS.
+cdef double SPARSE = 0.5
 
 
 cdef inline char *data(object a) except? NULL:
@@ -52,6 +55,9 @@ def product(out, A, B, *, bint transpose_a=False, bint transpose_b=False, double
     check_size(m, n, k)
     if m == 0 or n == 0:
         return
+    if not transpose_b and nonzeros(A) < SPARSE * A.size:
+        sparse_product(out, A, B, transpose_a, beta, n_threads)
+        return
     # the longer side is cut: the other operand is packed anew for each piece
     rows, columns = (tile(m, 48), n) if m >= n else (m, tile(n, 48))
     across = (n + columns - 1) // columns
@@ -63,6 +69,39 @@ def product(out, A, B, *, bint transpose_a=False, bint transpose_b=False, double
             gemm(item, transpose_a, transpose_b, min(rows, m - i), min(columns, n - j), k,
                  A0 + (i if transpose_a else i * lda) * item, lda, B0 + (j * ldb if transpose_b else j) * item, ldb,
                  beta, C + (i * n + j) * item, n)
+
+
+cdef Py_ssize_t nonzeros(A) except -1:
+    cdef:
+        const crbm_kernels *k = table(A.itemsize)
+        const char *A0 = data(A)
+        Py_ssize_t size = A.size, count
+    with nogil:
+        count = k.nonzeros(A0, size)
+    return count
+
+
+cdef int sparse_product(out, A, B, bint transpose_a, double beta, int n_threads) except -1:
+    """`product` row by row, from the nonzeros of op(A) alone."""
+    cdef:
+        const crbm_kernels *kernels = table(out.itemsize)
+        Py_ssize_t m = out.shape[0], n = out.shape[1], k = B.shape[0], item = kernels.itemsize
+        Py_ssize_t step = item if transpose_a else A.shape[1] * item, stride = A.shape[1] if transpose_a else 1
+        Py_ssize_t first, last, r, w
+        int threads = 1 if m * n * k < SMALL else min(<Py_ssize_t> team(n_threads), m)
+        char *C = data(out)
+        const char *A0 = data(A)
+        const char *B0 = data(B)
+        char *values
+        int32_t *index
+    scratch = np.empty((threads, k), out.dtype), np.empty((threads, k), np.int32)
+    values, index = data(scratch[0]), <int32_t *> data(scratch[1])
+    for w in prange(threads, nogil=True, num_threads=threads, schedule="static", chunksize=1):
+        first, last = w * m // threads, (w + 1) * m // threads
+        for r in range(first, last):
+            kernels.combine_rows(C + r * n * item, A0 + r * step, stride, B0, beta, values + w * k * item,
+                                 index + w * k, k, n)
+    return 0
 
 
 def csr_product(real[:, ::1] out, const real[::1] values, const Py_ssize_t[::1] columns, const Py_ssize_t[::1] starts,

@@ -1,6 +1,6 @@
 """Declarations of csrc/crbm.h; the contracts are there."""
 
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int32_t, uint32_t, uint64_t
 
 
 cdef extern from "crbm.h" nogil:
@@ -73,6 +73,9 @@ cdef extern from "crbm.h" nogil:
         double (*dot_free)(const void *, const void *, Py_ssize_t) noexcept nogil
         double (*sum_squares)(const void *, Py_ssize_t) noexcept nogil
         void (*bernoulli)(void *, const void *, uint64_t, uint64_t, uint32_t, Py_ssize_t) noexcept nogil
+        Py_ssize_t (*nonzeros)(const void *, Py_ssize_t) noexcept nogil
+        void (*combine_rows)(void *, const void *, Py_ssize_t, const void *, double, void *, int32_t *, Py_ssize_t,
+                             Py_ssize_t) noexcept nogil
         double (*momentum_step)(void *, void *, const void *, double, double, double, Py_ssize_t) noexcept nogil
         double (*adam_step)(void *, void *, void *, const void *, double, double, double, double, double,
                             Py_ssize_t) noexcept nogil

@@ -251,28 +251,30 @@ static double sum_squares(const void *x, ptrdiff_t n)
 }
 
 /* Philox4x32-10 (Salmon et al., SC 2011): 4 words from a counter and a key, nothing carried over.
- * BLOCKS counters (first + b, draw, instance) at a time, word w of block b in c[w][b]: the compiler vectorises
- * over b. */
-enum { BLOCKS = 16 };
-INLINE void philox(uint32_t c[4][BLOCKS], uint32_t first, uint32_t draw, uint64_t instance, uint64_t seed)
+ * WIDE blocks with the counters (first + b, draw, instance), word w of block b in words[4 b + w].  A lane of 64 bits
+ * holds a word of 32 in its lower half; the upper half is never looked at until the end. */
+enum { WIDE = VBYTES / 8 };
+INLINE void philox(uint32_t *words, uint32_t first, uint32_t draw, uint64_t instance, uint64_t seed)
 {
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-    for (int b = 0; b < BLOCKS; b++) {
-        c[0][b] = first + (uint32_t)b;
-        c[1][b] = draw;
-        c[2][b] = (uint32_t)instance;
-        c[3][b] = (uint32_t)(instance >> 32);
-    }
+    vword c0 = {0}, c1 = w_set(draw), c2 = w_set((uint32_t)instance), c3 = w_set(instance >> 32);
+    for (int b = 0; b < WIDE; b++)
+        c0[b] = first + (uint32_t)b;
     for (int round = 0; round < 10; round++) {
-        for (int b = 0; b < BLOCKS; b++) {
-            const uint64_t x = (uint64_t)0xD2511F53u * c[0][b], y = (uint64_t)0xCD9E8D57u * c[2][b];
-            c[0][b] = (uint32_t)(y >> 32) ^ c[1][b] ^ k0;
-            c[1][b] = (uint32_t)y;
-            c[2][b] = (uint32_t)(x >> 32) ^ c[3][b] ^ k1;
-            c[3][b] = (uint32_t)x;
-        }
+        const vword x = w_multiply(c0, w_set(0xD2511F53u)), y = w_multiply(c2, w_set(0xCD9E8D57u));
+        c0 = (y >> 32) ^ c1 ^ w_set(k0);
+        c2 = (x >> 32) ^ c3 ^ w_set(k1);
+        c1 = y;
+        c3 = x;
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
+    }
+    const vword low = (c0 & w_set(0xffffffffu)) | c1 << 32, high = (c2 & w_set(0xffffffffu)) | c3 << 32;
+    for (int b = 0; b < WIDE; b++) {
+        words[4 * b] = (uint32_t)low[b];
+        words[4 * b + 1] = (uint32_t)(low[b] >> 32);
+        words[4 * b + 2] = (uint32_t)high[b];
+        words[4 * b + 3] = (uint32_t)(high[b] >> 32);
     }
 }
 
@@ -287,20 +289,17 @@ static void bernoulli(void *out, const void *theta, uint64_t seed, uint64_t inst
         const ptrdiff_t live = V_LIVE(i, n);
         v_store_part(o + i, v_logistic(v_load_part((const real *)theta + i, live, 0)), live);
     }
-    for (ptrdiff_t i = 0; i < n; i += 4 * BLOCKS) {
-        uint32_t c[4][BLOCKS];
-        real u[4 * BLOCKS];
-        philox(c, (uint32_t)(i / 4), draw, instance, seed);
-        for (int b = 0; b < BLOCKS; b++)
-            for (int w = 0; w < 4; w++)
-#if CRBM_REAL == 32
-                u[4 * b + w] = ((real)(int32_t)(c[w][b] >> 9) + 0.5f) * 0x1p-23f;
-#else
-                u[4 * b + w] = ((real)c[w][b] + 0.5) * 0x1p-32;
-#endif
-        const ptrdiff_t live = n - i < 4 * BLOCKS ? n - i : 4 * BLOCKS;
+    for (ptrdiff_t i = 0; i < n; i += 16 * WIDE) {
+        uint32_t words[16 * WIDE];                 /* 4 times philox: long enough a run for vectors of floats */
+        for (int part = 0; part < 4; part++)
+            philox(words + 4 * WIDE * part, (uint32_t)(i / 4 + WIDE * part), draw, instance, seed);
+        const ptrdiff_t live = n - i < 16 * WIDE ? n - i : 16 * WIDE;
         for (ptrdiff_t l = 0; l < live; l++)
-            o[i + l] = u[l] < o[i + l] ? 1 : 0;
+#if CRBM_REAL == 32
+            o[i + l] = ((real)(int32_t)(words[l] >> 9) + 0.5f) * 0x1p-23f < o[i + l] ? 1 : 0;
+#else
+            o[i + l] = ((real)words[l] + 0.5) * 0x1p-32 < o[i + l] ? 1 : 0;
+#endif
     }
 }
 

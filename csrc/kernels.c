@@ -9,6 +9,7 @@
 #include "log_domain.h"
 #include "mixed_product.h"
 #include "elementwise.h"
+#include "sparse.h"
 #include "optimizers.h"
 
 #define CRBM_JOIN_(isa, bits) crbm_kernels_##isa##_##bits
@@ -57,6 +58,8 @@ const crbm_kernels CRBM_JOIN(CRBM_ISA, CRBM_REAL) = {
     .dot_free = dot_free,
     .sum_squares = sum_squares,
     .bernoulli = bernoulli,
+    .nonzeros = nonzeros,
+    .combine_rows = combine_rows,
     .momentum_step = momentum_step,
     .adam_step = adam_step,
 };

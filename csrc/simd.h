@@ -112,6 +112,24 @@ CRBM_VECTOR_PAIR(v_min, _mm512_min_ps, _mm512_min_pd, _mm256_min_ps, _mm256_min_
                  vminq_f32, vminq_f64)
 #endif
 
+/* Words of 32 bits in lanes of 64, for random numbers: multiply the lower halves. */
+typedef uint64_t vword __attribute__((vector_size(VBYTES)));
+INLINE vword w_set(uint64_t x) { return x - (vword){0}; }
+INLINE vword w_multiply(vword a, vword b)
+{
+#if defined(__x86_64__) && VBYTES == 64
+    return (vword)_mm512_mul_epu32((__m512i)a, (__m512i)b);
+#elif defined(__x86_64__) && VBYTES == 32
+    return (vword)_mm256_mul_epu32((__m256i)a, (__m256i)b);
+#elif defined(__x86_64__)
+    return (vword)_mm_mul_epu32((__m128i)a, (__m128i)b);
+#elif defined(__aarch64__)
+    return (vword)vmull_u32(vmovn_u64((uint64x2_t)a), vmovn_u64((uint64x2_t)b));
+#else
+    return (a & w_set(0xffffffffu)) * (b & w_set(0xffffffffu));
+#endif
+}
+
 /* Lane by lane; the compilers make one instruction of it. */
 INLINE vreal v_sqrt(vreal x)
 {

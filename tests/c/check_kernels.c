@@ -157,6 +157,17 @@ static void vectors(ptrdiff_t n)
         CHECK(all_finite(p, n) && all_finite(m, n) && all_finite(s, n));
         free(p), free(m), free(s);
     }
+    for (ptrdiff_t rows = 0; rows < 4; rows++) {
+        void *B = draw(rows * n, -1, 1), *a = draw(rows, 1, 1), *values = draw(rows, 0, 0);
+        int32_t *index = malloc((size_t)rows * sizeof *index);
+        if (rows > 1)
+            set(a, 0, 0);
+        CHECK(k->nonzeros(a, rows) == rows - (rows > 1));
+        k->combine_rows(out, a, 1, B, 0, values, index, rows, n);
+        k->combine_rows(out, a, 1, B, 0.5, values, index, rows, n);
+        CHECK(k->max_abs(out, n) <= 6);
+        free(B), free(a), free(values), free(index);
+    }
     if (n > 0)
         set(x, n - 1, INFINITY);
     CHECK(isfinite(k->node_sum(x, y, n)) && isfinite(k->mean_sum(x, y, n)) && isfinite(k->dot_free(x, y, n)));
