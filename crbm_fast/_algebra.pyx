@@ -38,9 +38,9 @@ cdef inline char *data(object a) except? NULL:
     return <char *> cnp.PyArray_DATA(<cnp.ndarray?> a)
 
 
-cdef inline Py_ssize_t tile(Py_ssize_t n, Py_ssize_t least) noexcept nogil:
-    """Width of the pieces a side of n is cut into: about 16 of them, whole vectors, none narrower than `least`."""
-    return max(least, (n + 15) // 16 + 15) // 16 * 16
+cdef inline Py_ssize_t tile(Py_ssize_t n) noexcept nogil:
+    """Width of the pieces a side of n is cut into: about 12 of them, whole vectors, none narrower than 48."""
+    return max(<Py_ssize_t> 48, (n + 11) // 12 + 15) // 16 * 16
 
 
 def product(out, A, B, *, bint transpose_a=False, bint transpose_b=False, double beta=0, int n_threads=1):
@@ -59,7 +59,7 @@ def product(out, A, B, *, bint transpose_a=False, bint transpose_b=False, double
         sparse_product(out, A, B, transpose_a, beta, n_threads)
         return
     # the longer side is cut: the other operand is packed anew for each piece
-    rows, columns = (tile(m, 48), n) if m >= n else (m, tile(n, 48))
+    rows, columns = (tile(m), n) if m >= n else (m, tile(n))
     across = (n + columns - 1) // columns
     pieces = (m + rows - 1) // rows * across
     threads = 1 if m * n * k < SMALL else min(<Py_ssize_t> team(n_threads), pieces)

@@ -29,7 +29,11 @@ class Optimizer:
     learning_rate: float
 
     name: ClassVar[str]
-    keeps: ClassVar[tuple[str, ...]]        # arrays of state per parameter block
+
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        """Names of the arrays of state that each parameter block has."""
+        raise NotImplementedError
 
     def __post_init__(self) -> None:
         check.check_positive("learning_rate", self.learning_rate)
@@ -72,7 +76,10 @@ class SGD(Optimizer):
     momentum: float = 0.9
 
     name: ClassVar[str] = "sgd"
-    keeps: ClassVar[tuple[str, ...]] = ("velocity",)
+
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        return ("velocity",) if self.momentum > 0 else ()
 
     def __post_init__(self) -> None:
         check.check_real("momentum", self.momentum, 0, 1)
@@ -82,7 +89,7 @@ class SGD(Optimizer):
         self, p: NDArray[Any], g: NDArray[Any], state: Arrays, *, t: int, rate: float, decay: float, n_threads: int
     ) -> float:
         return _algebra.momentum_step(
-            p, state["velocity"], g, rate=rate, momentum=self.momentum, decay=decay, n_threads=n_threads
+            p, state.get("velocity"), g, rate=rate, momentum=self.momentum, decay=decay, n_threads=n_threads
         )
 
 
@@ -108,7 +115,10 @@ class Adam(Optimizer):
     epsilon: float = 1e-8
 
     name: ClassVar[str] = "adam"
-    keeps: ClassVar[tuple[str, ...]] = ("mean", "square")
+
+    @property
+    def keeps(self) -> tuple[str, ...]:
+        return "mean", "square"
 
     def __post_init__(self) -> None:
         check.check_real("beta1", self.beta1, 0, 1)
