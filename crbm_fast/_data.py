@@ -181,14 +181,13 @@ def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return x ^ (x >> np.uint64(31))
 
 
-def minibatches(n: int, size: int, seed: int, epoch: int) -> Iterator[tuple[int, NDArray[np.int64], int]]:
-    """(number from 1, indices, seed of its random draws) of each minibatch of an epoch over n instances."""
-    block = size * -(-CHUNK // size)            # many batches at once: a small one costs NumPy as much as a large one
-    for start in range(0, n, block):
-        index = permuted(np.arange(start, min(start + block, n)), n, seed, epoch)
-        draws = np.random.SeedSequence((seed, epoch, start)).generate_state(block // size, np.uint64)
-        for i, first in enumerate(range(0, len(index), size)):
-            yield start // size + i + 1, index[first : first + size], int(draws[i])
+class Minibatch(NamedTuple):
+    """Which pairs come together: a number from 1, their indices, their rows, and a seed for random draws."""
+
+    number: int
+    index: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -214,13 +213,23 @@ class Data:
     first: int = 0
     key: tuple[int, ...] | None = None
 
-    def index(self, at: NDArray[np.int64]) -> NDArray[np.int64]:
+    def rows(self, at: NDArray[np.int64]) -> NDArray[np.int64]:
         """Rows in the tables of the pairs `at`."""
         return at if self.key is None else permuted(self.first + at, len(self.V), *self.key)
 
-    def pairs(self, at: NDArray[np.int64]) -> tuple[Rows | None, NDArray[Any]]:
-        """Features and outputs of the pairs `at`."""
-        rows = self.index(at)
+    def take(self, rows: NDArray[np.int64]) -> tuple[Rows | None, NDArray[Any]]:
+        """Features and outputs of rows of the tables."""
         V = self.V.rows(rows)
         assert not isinstance(V, SparseRows)
         return None if self.X is None else self.X.rows(rows), V
+
+    def minibatches(self, size: int, seed: int, epoch: int) -> Iterator[Minibatch]:
+        """All pairs once, in an order drawn from (seed, epoch)."""
+        block = size * -(-CHUNK // size)        # many batches at once: a small one costs NumPy as much as a large one
+        for start in range(0, self.size, block):
+            index = permuted(np.arange(start, min(start + block, self.size)), self.size, seed, epoch)
+            rows = self.rows(index)
+            draws = np.random.SeedSequence((seed, epoch, start)).generate_state(block // size, np.uint64)
+            for i, first in enumerate(range(0, len(index), size)):
+                part = slice(first, first + size)
+                yield Minibatch(start // size + i + 1, index[part], rows[part], int(draws[i]))

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from crbm_fast import _algebra, _files
 from crbm_fast import _validation as check
-from crbm_fast._data import CHUNK, Data, Table, minibatches, permuted
+from crbm_fast._data import CHUNK, Data, Table, permuted
 from crbm_fast.inference import Engine
 from crbm_fast.learners import Learner, as_learner
 from crbm_fast.learners.base import Timer
@@ -196,6 +196,8 @@ def train(
     Afterwards `model.inference` is the inference that training used in the last (or best) epoch.  A line per epoch
     goes to the logger "crbm_fast" at level INFO.
     """
+    if not isinstance(model, CRBM):
+        raise TypeError(f"model is {type(model).__name__}; expected CRBM or RBM")
     method = as_learner(learner)
     ascent = as_optimizer(optimizer, learning_rate)
     factor = as_schedule(schedule)
@@ -211,8 +213,6 @@ def train(
     check.check_choice("start", start, (None, "logistic"))
     if start == "logistic" and model.nx == 0:
         raise ValueError("start='logistic' needs features; this model has nx=0")
-    if not isinstance(model, CRBM):
-        raise TypeError(f"model is {type(model).__name__}; expected CRBM or RBM")
     if method.name == "logistic" and model.nx == 0:
         raise ValueError("learner='logistic' needs features; this model has nx=0")
     if resume and checkpoint is None:
@@ -301,8 +301,14 @@ def _fit_logistic(model: CRBM, data: Data, batch_size: int, seed: int) -> None:
     learner = as_learner("logistic")
     run = _Run(alone, learner, as_optimizer("adam", None), data, None, batch_size, 0.0, seed)
     run.begin()
-    for _ in range(_START_EPOCHS):
-        run.one_epoch(1.0, None)
+    try:
+        for _ in range(_START_EPOCHS):
+            run.one_epoch(1.0, None)
+    except FloatingPointError as error:
+        raise DivergenceError(
+            f"the logistic start diverged in epoch {run.epoch + 1}, batch {run.batch}: {error}. Scale the features to "
+            "about [-1, 1], or leave out start. The model is as it was."
+        ) from None
     model.W_vx, model.b_v = alone.W_vx, alone.b_v
 
 
@@ -354,13 +360,12 @@ class _Run:
         gradient = {name: np.empty_like(p) for name, p in model.parameters().items()}
         engine = model._engine()
         norms, iterations, converged, counted = 0.0, 0, 0, 0
-        batches = minibatches(self.data.size, self.batch_size, self.seed, number)
-        for batch, index, draw in batches:
-            self.batch = batch
+        for batch in self.data.minibatches(self.batch_size, self.seed, number):
+            self.batch = batch.number
             with timer("data"):
-                X, V = self.data.pairs(index)
+                X, V = self.data.take(batch.rows)
             low = self.learner.gradient(
-                model, engine, X, V, gradient, index=index, epoch=number, seed=draw, state=self.learner_state,
+                model, engine, X, V, gradient, index=batch.index, epoch=number, seed=batch.seed, state=self.learner_state,
                 timer=timer,
             )  # fmt: skip
             with timer("step"):
@@ -398,7 +403,7 @@ class _Run:
         result = Epoch(
             epoch=number, train_error=train_error, valid_error=valid_error,
             converged=converged / counted if counted else None, n_iter=iterations / counted if counted else None,
-            max_iter=how.max_iter, gradient_norm=norms / batch,
+            max_iter=how.max_iter, gradient_norm=norms / self.batch,
             weight_norm=_norm(model.parameters(), engine.n_threads),
             learning_rate=factor * self.optimizer.learning_rate,
             seconds=timer.seconds | {"total": perf_counter() - begin},
@@ -473,7 +478,7 @@ def _error(model: CRBM, engine: Engine, how: Inference, data: Data, pairs: NDArr
     """Fraction of outputs predicted wrongly on `pairs`; without features, of the reconstruction."""
     wrong = 0
     for first in range(0, len(pairs), CHUNK):
-        X, V = data.pairs(pairs[first : first + CHUNK])
+        X, V = data.take(data.rows(pairs[first : first + CHUNK]))
         b1, b2 = model._biases(X)
         if X is None:
             h = model._field_h(V, b2)

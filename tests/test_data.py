@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from crbm_fast._data import CHUNK, SparseRows, Table, minibatches, permuted
+from crbm_fast._data import CHUNK, Data, SparseRows, Table, permuted
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 16, 17, 63, 64, 65, 1000, 4097])
@@ -35,15 +35,18 @@ def test_permutations_of_a_large_range_take_no_memory():
 
 @pytest.mark.parametrize(("n", "size"), [(1, 1), (10, 3), (3000, 7), (3000, 5000), (CHUNK * 2 + 1, CHUNK), (2500, 1)])
 def test_minibatches(n, size):
-    batches = list(minibatches(n, size, seed=5, epoch=2))
-    assert [number for number, _, _ in batches] == list(range(1, -(-n // size) + 1))
-    assert {len(index) for _, index, _ in batches[:-1]} <= {size}
-    together = np.concatenate([index for _, index, _ in batches])
-    np.testing.assert_array_equal(np.sort(together), np.arange(n))
-    assert len({draw for _, _, draw in batches}) == len(batches)
-    if n > 100:
-        other = np.concatenate([index for _, index, _ in minibatches(n, size, seed=5, epoch=3)])
-        assert not np.array_equal(together, other)
+    table = Table("V", np.zeros((n + 10, 1)), 1, np.dtype(np.float32), "nv")
+    for data in (Data(None, table, n), Data(None, table, n, 10, (7,))):
+        batches = list(data.minibatches(size, seed=5, epoch=2))
+        assert [b.number for b in batches] == list(range(1, -(-n // size) + 1))
+        assert {len(b.index) for b in batches[:-1]} <= {size}
+        together = np.concatenate([b.index for b in batches])
+        np.testing.assert_array_equal(np.sort(together), np.arange(n))
+        np.testing.assert_array_equal(np.concatenate([b.rows for b in batches]), data.rows(together))
+        assert len({b.seed for b in batches}) == len(batches)
+        if n > 100:
+            other = np.concatenate([b.index for b in data.minibatches(size, seed=5, epoch=3)])
+            assert not np.array_equal(together, other)
 
 
 def test_a_table_hands_out_rows(rng):

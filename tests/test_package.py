@@ -144,21 +144,41 @@ def test_bad_command_lines(argv, message, capsys):
 # --- documents ----------------------------------------------------------------------------------------------------
 
 
-def test_readme_example_runs():
-    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[1]
+def readme_example(name):
+    text = (ROOT / "README.md").read_text()
+    code = re.search(rf"<!-- example: {name} -->\n```python\n(.*?)```", text, re.DOTALL)[1]
     names = {}
     exec(compile(code, "README.md", "exec"), names)
+    return names
+
+
+def test_readme_example_of_inference_runs():
+    names = readme_example("inference")
     assert names["b"].tau_v.shape == (784,)
     assert names["v"].shape == (1000, 784)
 
 
-def test_readme_figures_are_those_of_the_committed_results(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT)
-    from bench import bench_inference
+def test_readme_example_of_learning_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    names = readme_example("learning")
+    assert names["error"] < 0.03
+    logistic = cf.CRBM(64, 0, 64)
+    X, V = names["X"], names["V"]
+    cf.train(logistic, X[:4000], V[:4000], "logistic", epochs=10, learning_rate=0.01, validation=0.1)
+    assert 0.13 < np.mean(logistic.predict(X[4000:]) != V[4000:]) < 0.16        # what the comment says
+    assert len(capsys.readouterr().out.splitlines()) == 11
 
-    report = json.loads((ROOT / "bench/results/inference.json").read_text())
-    table = re.search(r"<!-- measured: .*? -->\n(.*?)\n<!-- end -->", (ROOT / "README.md").read_text(), re.DOTALL)[1]
-    assert table == bench_inference.markdown(report)
+
+@pytest.mark.parametrize("suite", ["inference", "training"])
+def test_readme_figures_are_those_of_the_committed_results(suite, monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    from bench import _report
+
+    report = json.loads((ROOT / f"bench/results/{suite}.json").read_text())
+    table = re.search(
+        rf"<!-- measured: bench/results/{suite}.json -->\n(.*?)\n<!-- end -->", (ROOT / "README.md").read_text(), re.DOTALL
+    )[1]
+    assert table == _report.markdown(report)
     assert not report["quick"]
 
 
@@ -182,6 +202,28 @@ def test_bench_runs_at_toy_size(tmp_path):
     assert run.returncode == 0, run.stderr
     report = json.loads(out.read_text())
     assert set(report) == set(json.loads((ROOT / "bench/results/inference.json").read_text()))
+    check_bars(report)
+
+
+def check_bars(report):
     for row in report["bars"]:
         assert row.keys() == {"what", "sense", "bar", "unit", "measured", "reached"}
         assert np.isfinite(row["measured"])
+
+
+def test_bench_of_training_runs_at_toy_size(tmp_path):
+    code = (
+        "from bench import bench_training as b\n"
+        "b.SIDE, b.NH, b.N = 8, 6, 120\n"
+        "b.bytes_per_instance = lambda: 0.5\n"
+        "report = b.run(quick=True)\n"
+        "b.show(report)\n"
+        "import json, sys; json.dump(report, open(sys.argv[1], 'w'))\n"
+    ).replace("from bench", "import sys\nfrom bench", 1)
+    out = tmp_path / "report.json"
+    run = subprocess.run([sys.executable, "-c", code, str(out)], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    report = json.loads(out.read_text())
+    assert set(report) == set(json.loads((ROOT / "bench/results/training.json").read_text()))
+    assert len(report["bars"]) == 7
+    check_bars(report)

@@ -168,7 +168,7 @@ def test_a_validation_fraction_is_set_aside():
     """Training on 80 % never sees the rest: labels there can be anything."""
     X, V = denoising()
     data, valid = training._check_data(cf.CRBM(12, 2, 12), X, V, 0.2, seed=3)
-    rows = [set(part.index(np.arange(part.size)).tolist()) for part in (data, valid)]
+    rows = [set(part.rows(np.arange(part.size)).tolist()) for part in (data, valid)]
     assert len(rows[0]) == 240
     assert len(rows[1]) == 60
     assert rows[0] | rows[1] == set(range(300))
@@ -366,6 +366,8 @@ def test_features_of_absurd_size_diverge_with_an_error():
     X, V = denoising()
     with pytest.raises(cf.DivergenceError, match="scale the features"):
         fit(data=(X * 1e25, V), optimizer="sgd")
+    with pytest.raises(cf.DivergenceError, match="the logistic start diverged in epoch 1, batch 1.*as it was"):
+        fit(data=(X * 1e29, V), start="logistic")
 
 
 def test_saturated_training_stays_finite():
