@@ -18,7 +18,7 @@ def main():
     )
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"{' or '.join(SUITES)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="fewer repeats: one minute instead of five")
-    parser.add_argument("--save", type=Path, metavar="DIR", help="write SUITE.json and SUITE.png (needs matplotlib) here")
+    parser.add_argument("--save", type=Path, metavar="DIR", help="write SUITE.json and SUITE.png here")
     parser.add_argument("--markdown", action="store_true", help="also print the tables as the README has them")
     args = parser.parse_args()
     unknown = sorted(set(args.suites) - set(SUITES))

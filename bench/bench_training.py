@@ -148,7 +148,7 @@ def bytes_per_instance():
     """Growth of the peak memory of training per instance, beyond the data; None off Linux."""
     if sys.platform != "linux":
         return None
-    small, large = 10_000, 60_000
+    small, large = 50_000, 400_000
     peak = [
         int(subprocess.run([sys.executable, "-c", MEMORY, str(n)], capture_output=True, text=True, check=True,
                            cwd=tempfile.gettempdir()).stdout)
@@ -197,7 +197,8 @@ def run(quick=False):
 def show(report):
     """Print the report."""
     _report.show_machine(report)
-    print(f"{'an epoch of ' + str(report['instances']) + ' instances':<46}{'min':>12}{'median':>12}{'per instance':>16}")
+    title = f"an epoch of {report['instances']} instances"
+    print(f"{title:<46}{'min':>12}{'median':>12}{'per instance':>16}")
     for name, t in report["times"].items():
         print(f"  {name:<44}{t['min']:>10.3f} s{t['median']:>10.3f} s{1e6 * t['min'] / report['instances']:>13.1f} us")
     total = report["phases"]["total"]

@@ -181,7 +181,8 @@ def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     return x ^ (x >> np.uint64(31))
 
 
-class Minibatch(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Minibatch:
     """Which pairs come together: a number from 1, their indices, their rows, and a seed for random draws."""
 
     number: int

@@ -21,7 +21,7 @@ from crbm_fast import _validation as check
 from crbm_fast._data import Data, Table, chunks
 from crbm_fast.learners import Learner, as_learner
 from crbm_fast.model import CRBM, RBM
-from crbm_fast.optimizers import SGD, Optimizer, as_optimizer, as_schedule
+from crbm_fast.optimizers import SGD, Optimizer, as_optimizer
 from crbm_fast.training import DivergenceError, History, _bar, _Run, train
 
 try:
@@ -56,11 +56,9 @@ class _Trained(BaseEstimator):  # type: ignore[misc]
         self._point, self.model_, self.history_ = point, point.model, point.history
         return self
 
-    def _epochs(
-        self, point: _Point, n: int, X: Table | None, V: Table, optimizer: Optimizer, schedule: Any, of: int
-    ) -> _Point:
-        """The point n epochs later.  After epoch `of` the learning rate and the iterations of inference stay the same."""
-        model, done, factor, learner = point.model, len(point.history), as_schedule(schedule), as_learner(self.learner)
+    def _epochs(self, point: _Point, n: int, X: Table | None, V: Table, optimizer: Optimizer, of: int) -> _Point:
+        """The point n epochs later; after epoch `of` the iterations of inference stay the same."""
+        model, done, learner = point.model, len(point.history), as_learner(self.learner)
         if done >= of and learner.max_iter is None:         # else 7 + epoch, without end in a stream
             learner = replace(learner, max_iter=learner.inference(of).max_iter)
         model.n_threads = _threads(self.n_jobs)
@@ -76,8 +74,8 @@ class _Trained(BaseEstimator):  # type: ignore[misc]
             run.learner_state = point.learner_state         # PCD's chains; given features, each belongs to an instance
         bar = _bar(bool(self.verbose), done + n, run)
         try:
-            for epoch in range(done + 1, done + n + 1):
-                run.one_epoch(factor(min(epoch, of), of), bar)
+            for _ in range(n):
+                run.one_epoch(1.0, bar)
         except FloatingPointError as error:
             for name, value in run.last_good.items():
                 model.parameters()[name][...] = value
@@ -100,8 +98,9 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
     n_hidden : int
         Number of hidden units.  With 0 the labels are independent given x.
     learner : str or crbm_fast.learners.Learner
-        "mle", "cd", "pcd", "percloss", "mssvm", "lssvm" or "logistic", or an object such as
-        `learners.MLE("mean-field")`, `learners.CD(k=10)`.
+        "mssvm", "lssvm", "mle", "cd", "pcd", "percloss" or "logistic", or an object such as `learners.CD(k=10)`,
+        `learners.MLE(damping=0.5)`.  "mssvm" aims at few wrong labels, and is the one that does not mind if several
+        very different labellings are likely for the same x; "mle" aims at their probabilities.
     epochs : int
         Passes over the data.
     batch_size : int
@@ -169,10 +168,10 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
         self,
         n_hidden: int = 64,
         *,
-        learner: str | Learner = "mle",
-        epochs: int = 100,
+        learner: str | Learner = "mssvm",
+        epochs: int = 50,
         batch_size: int = 16,
-        learning_rate: float | None = None,
+        learning_rate: float | None = 0.01,
         optimizer: str | Optimizer = "adam",
         schedule: str | Callable[[int, int], float] = "constant",
         weight_decay: float = 0.001,
@@ -230,10 +229,10 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Go once over the data given, from where earlier calls of `fit` or `partial_fit` have led.
 
-        The k-th call is like the k-th epoch of `fit`, with what the optimizer remembers from the earlier ones: k calls
-        with all data do what `fit` does with epochs=k, but "pcd" starts its chains anew.  From call number `epochs` on,
-        the learning rate and the iterations of inference stay as they are.  `validation_fraction`, `patience` and
-        `start` are for `fit` alone, and a `fit` leaves no memory of the optimizer.
+        The k-th call is like the k-th epoch of `fit`, with what the optimizer remembers from the calls before: k calls
+        with all data do what `fit` does with epochs=k.  But "pcd" starts its chains, which belong to instances, anew;
+        `schedule`, `validation_fraction`, `patience` and `start` are for `fit` alone; a `fit` leaves no memory of the
+        optimizer; and from call number `epochs` on inference gets no more iterations.
 
         Parameters
         ----------
@@ -253,15 +252,15 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
         point = self._start(V) if first else self._point
         features, labels = point.model._features(X), Table("y", V, V.shape[1], point.model.dtype, "nv")
         optimizer, epochs = as_optimizer(self.optimizer, self.learning_rate), check.check_int("epochs", self.epochs, 1)
-        point = self._epochs(point, 1, features, labels, optimizer, self.schedule, epochs)
+        point = self._epochs(point, 1, features, labels, optimizer, epochs)
         self.classes_ = classes
         return self._keep(point)
 
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """P(label | x) for every label, (n_samples, n_labels); for a 1-D y those of its classes, (n_samples, 2).
+        """P(label | x) for every label, (n_samples, n_labels); for a 1-D y of its two classes, (n_samples, 2).
 
-        The learners "mssvm" and "lssvm" lead to normalised max-marginals instead: P of the best labelling with the
-        label against that of the best without.
+        After "mssvm" and "lssvm" normalised max-marginals: the best labelling with the label against the best without.
+        They rank well but are not calibrated; "mle", "cd" and "pcd" lead to estimates of the probabilities.
         """
         X = self._features(X)
         P = self.model_.predict_proba(X)
@@ -498,7 +497,7 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Trained
         values = _Values("X", X, X.shape[1], point.model.dtype, "nv")
         values.check_finite()
         n_iter = max(1, check.check_int("n_iter", self.n_iter, 0))
-        point = self._epochs(point, epochs, None, values, optimizer, "constant", n_iter)
+        point = self._epochs(point, epochs, None, values, optimizer, n_iter)
         self.random_state_: Any = rng
         return self._keep(point)
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from crbm_fast import _algebra, _files
 from crbm_fast import _validation as check
-from crbm_fast._data import CHUNK, Data, Table, permuted
+from crbm_fast._data import Data, Table, chunks, permuted
 from crbm_fast.inference import Engine
 from crbm_fast.learners import Learner, as_learner
 from crbm_fast.learners.base import Timer
@@ -365,8 +365,8 @@ class _Run:
             with timer("data"):
                 X, V = self.data.take(batch.rows)
             low = self.learner.gradient(
-                model, engine, X, V, gradient, index=batch.index, epoch=number, seed=batch.seed, state=self.learner_state,
-                timer=timer,
+                model, engine, X, V, gradient, index=batch.index, epoch=number, seed=batch.seed,
+                state=self.learner_state, timer=timer,
             )  # fmt: skip
             with timer("step"):
                 norm = _norm({name: gradient[name] for name in parameters}, engine.n_threads)
@@ -390,11 +390,10 @@ class _Run:
                 bar.update()
         how = self.learner.inference(number)
         with timer("evaluation"):
-            sample = permuted(np.arange(min(_MONITORED, self.data.size)), self.data.size, self.seed, 0)
-            train_error = _error(model, engine, how, self.data, sample)
+            train_error = _error(model, engine, how, self.data, _MONITORED, self.seed)
             valid_error = None
             if self.valid is not None:
-                valid_error = _error(model, engine, how, self.valid, np.arange(self.valid.size))
+                valid_error = _error(model, engine, how, self.valid, self.valid.size, self.seed)
         self.epoch = number
         if valid_error is not None and valid_error < self.best_error:
             self.best_error, self.history.best_epoch = valid_error, number
@@ -474,11 +473,11 @@ def _norm(arrays: dict[str, NDArray[Any]], n_threads: int) -> float:
     return float(np.sqrt(sum(_algebra.sum_squares(a, n_threads=n_threads) for a in arrays.values())))
 
 
-def _error(model: CRBM, engine: Engine, how: Inference, data: Data, pairs: NDArray[np.int64]) -> float:
-    """Fraction of outputs predicted wrongly on `pairs`; without features, of the reconstruction."""
-    wrong = 0
-    for first in range(0, len(pairs), CHUNK):
-        X, V = data.take(data.rows(pairs[first : first + CHUNK]))
+def _error(model: CRBM, engine: Engine, how: Inference, data: Data, count: int, seed: int) -> float:
+    """Fraction of outputs predicted wrongly on `count` pairs, always the same; without features, of the reconstruction."""
+    count, wrong = min(count, data.size), 0
+    for part in chunks(count):
+        X, V = data.take(data.rows(permuted(np.arange(part.start, part.stop), data.size, seed, 0)))
         b1, b2 = model._biases(X)
         if X is None:
             h = model._field_h(V, b2)
@@ -487,7 +486,7 @@ def _error(model: CRBM, engine: Engine, how: Inference, data: Data, pairs: NDArr
         else:
             guess = engine.run(b1, b2, **asdict(how)).tau_v > 0.5
         wrong += int(np.count_nonzero(guess != (V > 0.5)))
-    return wrong / (len(pairs) * model.nv)
+    return wrong / (count * model.nv)
 
 
 # --- telling ------------------------------------------------------------------------------------------------------

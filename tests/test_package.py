@@ -175,9 +175,8 @@ def test_readme_figures_are_those_of_the_committed_results(suite, monkeypatch):
     from bench import _report
 
     report = json.loads((ROOT / f"bench/results/{suite}.json").read_text())
-    table = re.search(
-        rf"<!-- measured: bench/results/{suite}.json -->\n(.*?)\n<!-- end -->", (ROOT / "README.md").read_text(), re.DOTALL
-    )[1]
+    readme = (ROOT / "README.md").read_text()
+    table = re.search(rf"<!-- measured: bench/results/{suite}.json -->\n(.*?)\n<!-- end -->", readme, re.DOTALL)[1]
     assert table == _report.markdown(report)
     assert not report["quick"]
 

@@ -366,7 +366,7 @@ def test_features_of_absurd_size_diverge_with_an_error():
     X, V = denoising()
     with pytest.raises(cf.DivergenceError, match="scale the features"):
         fit(data=(X * 1e25, V), optimizer="sgd")
-    with pytest.raises(cf.DivergenceError, match="the logistic start diverged in epoch 1, batch 1.*as it was"):
+    with pytest.raises(cf.DivergenceError, match=r"the logistic start diverged in epoch 1, batch 1.*as it was"):
         fit(data=(X * 1e29, V), start="logistic")
 
 
