@@ -41,7 +41,7 @@ def momentum_step(
     momentum: float,
     decay: float,
     n_threads: int = 1,
-) -> float: ...
+) -> tuple[float, float]: ...
 def adam_step(
     p: NDArray[Any],
     m: NDArray[Any],
@@ -54,4 +54,4 @@ def adam_step(
     epsilon: float,
     decay: float,
     n_threads: int = 1,
-) -> float: ...
+) -> tuple[float, float]: ...

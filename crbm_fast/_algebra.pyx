@@ -179,8 +179,18 @@ def sum_squares(x, *, int n_threads=1):
     return total
 
 
+cdef summary(double[::1] change, double[::1] squares):
+    cdef:
+        double most = 0, total = 0
+        Py_ssize_t i
+    for i in range(change.shape[0]):
+        most = max(most, change[i])
+        total += squares[i]
+    return most, total
+
+
 def momentum_step(p, velocity, g, *, double rate, double momentum, double decay, int n_threads=1):
-    """See csrc/optimizers.h; `velocity` may be None without momentum.  Returns the largest |change|."""
+    """See csrc/optimizers.h; `velocity` may be None without momentum.  Returns the largest |change| and |g|^2."""
     cdef:
         const crbm_kernels *k = table(p.itemsize)
         Py_ssize_t n = p.size, pieces = (n + PIECE - 1) // PIECE, stride = PIECE * k.itemsize, i
@@ -188,16 +198,16 @@ def momentum_step(p, velocity, g, *, double rate, double momentum, double decay,
         char *p0 = data(p)
         char *v0 = NULL if velocity is None else data(velocity)
         const char *g0 = data(g)
-        double[::1] change = np.empty(pieces)
+        double[::1] change = np.empty(pieces), squares = np.empty(pieces)
     for i in prange(pieces, nogil=True, num_threads=threads, schedule="static", chunksize=1):
         change[i] = k.momentum_step(p0 + i * stride, NULL if v0 == NULL else v0 + i * stride, g0 + i * stride,
-                                    rate, momentum, decay, piece_size(i, n))
-    return max(change, default=0.0)
+                                    rate, momentum, decay, &squares[i], piece_size(i, n))
+    return summary(change, squares)
 
 
 def adam_step(p, m, s, g, *, double rate, double beta1, double beta2, double epsilon, double decay,
               int n_threads=1):
-    """See csrc/optimizers.h.  Returns the largest |change|."""
+    """See csrc/optimizers.h.  Returns the largest |change| and |g|^2."""
     cdef:
         const crbm_kernels *k = table(p.itemsize)
         Py_ssize_t n = p.size, pieces = (n + PIECE - 1) // PIECE, stride = PIECE * k.itemsize, i
@@ -206,8 +216,8 @@ def adam_step(p, m, s, g, *, double rate, double beta1, double beta2, double eps
         char *m0 = data(m)
         char *s0 = data(s)
         const char *g0 = data(g)
-        double[::1] change = np.empty(pieces)
+        double[::1] change = np.empty(pieces), squares = np.empty(pieces)
     for i in prange(pieces, nogil=True, num_threads=threads, schedule="static", chunksize=1):
         change[i] = k.adam_step(p0 + i * stride, m0 + i * stride, s0 + i * stride, g0 + i * stride,
-                                rate, beta1, beta2, epsilon, decay, piece_size(i, n))
-    return max(change, default=0.0)
+                                rate, beta1, beta2, epsilon, decay, &squares[i], piece_size(i, n))
+    return summary(change, squares)

@@ -76,8 +76,9 @@ cdef extern from "crbm.h" nogil:
         Py_ssize_t (*nonzeros)(const void *, Py_ssize_t) noexcept nogil
         void (*combine_rows)(void *, const void *, Py_ssize_t, const void *, double, void *, int32_t *, Py_ssize_t,
                              Py_ssize_t) noexcept nogil
-        double (*momentum_step)(void *, void *, const void *, double, double, double, Py_ssize_t) noexcept nogil
-        double (*adam_step)(void *, void *, void *, const void *, double, double, double, double, double,
+        double (*momentum_step)(void *, void *, const void *, double, double, double, double *,
+                                Py_ssize_t) noexcept nogil
+        double (*adam_step)(void *, void *, void *, const void *, double, double, double, double, double, double *,
                             Py_ssize_t) noexcept nogil
 
     const crbm_kernels *crbm_select(const char *isa, int itemsize)

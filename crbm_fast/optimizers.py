@@ -45,20 +45,28 @@ class Optimizer:
     def step(
         self, parameters: Arrays, gradient: Arrays, state: Arrays, *, t: int, factor: float, weight_decay: float,
         n_threads: int,
-    ) -> float:  # fmt: skip
-        """Take the t-th step (from 1), at `factor` times the learning rate; returns the largest |change|."""
-        return max(
-            self._block(
-                p, gradient[name], {kept: state[f"{kept}.{name}"] for kept in self.keeps},
-                t=t, rate=factor * self.learning_rate, decay=weight_decay if name.startswith("W") else 0.0,
-                n_threads=n_threads,
-            )
-            for name, p in parameters.items()
+    ) -> tuple[float, float]:  # fmt: skip
+        """Take the t-th step (from 1), at `factor` times the learning rate.
+
+        Returns the largest |change| of a parameter and the norm of the gradient; where that is not finite, the
+        parameters are lost.
+        """
+        changes, squares = zip(
+            *(
+                self._block(
+                    p, gradient[name], {kept: state[f"{kept}.{name}"] for kept in self.keeps},
+                    t=t, rate=factor * self.learning_rate, decay=weight_decay if name.startswith("W") else 0.0,
+                    n_threads=n_threads,
+                )
+                for name, p in parameters.items()
+            ),
+            strict=True,
         )  # fmt: skip
+        return max(changes), math.sqrt(sum(squares))
 
     def _block(
         self, p: NDArray[Any], g: NDArray[Any], state: Arrays, *, t: int, rate: float, decay: float, n_threads: int
-    ) -> float:
+    ) -> tuple[float, float]:
         raise NotImplementedError
 
 
@@ -87,7 +95,7 @@ class SGD(Optimizer):
 
     def _block(
         self, p: NDArray[Any], g: NDArray[Any], state: Arrays, *, t: int, rate: float, decay: float, n_threads: int
-    ) -> float:
+    ) -> tuple[float, float]:
         return _algebra.momentum_step(
             p, state.get("velocity"), g, rate=rate, momentum=self.momentum, decay=decay, n_threads=n_threads
         )
@@ -128,7 +136,7 @@ class Adam(Optimizer):
 
     def _block(
         self, p: NDArray[Any], g: NDArray[Any], state: Arrays, *, t: int, rate: float, decay: float, n_threads: int
-    ) -> float:
+    ) -> tuple[float, float]:
         correction = math.sqrt(1 - self.beta2**t)
         return _algebra.adam_step(
             p, state["mean"], state["square"], g, rate=rate * correction / (1 - self.beta1**t), beta1=self.beta1,

@@ -369,19 +369,16 @@ class _Run:
                 state=self.learner_state, timer=timer,
             )  # fmt: skip
             with timer("step"):
-                norm = _norm({name: gradient[name] for name in parameters}, engine.n_threads)
-                if not np.isfinite(norm):
-                    raise FloatingPointError(f"the gradient has the norm {norm}")
                 self.steps += 1
-                change = self.optimizer.step(
+                change, norm = self.optimizer.step(
                     parameters, gradient, self.optimizer_state, t=self.steps, factor=factor,
                     weight_decay=self.weight_decay, n_threads=engine.n_threads,
                 )  # fmt: skip
-                if not change <= _LARGEST_STEP:
+                if not (np.isfinite(norm) and change <= _LARGEST_STEP):
                     raise FloatingPointError(
                         f"a step changed a parameter by {change:.3g}; the gradient has the norm {norm:.3g}"
                     )
-                engine.update(model.W_vh)
+                engine._core.update(model.W_vh)        # finite, as the step was
             norms += norm
             if low.n_iter is not None and low.converged is not None:
                 iterations, converged = iterations + int(low.n_iter.sum()), converged + int(low.converged.sum())

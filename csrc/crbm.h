@@ -144,9 +144,9 @@ typedef struct crbm_kernels {
 
     /* Steps of gradient ascent: optimizers.h. */
     double (*momentum_step)(void *p, void *velocity, const void *g, double rate, double momentum, double decay,
-                            ptrdiff_t n);
+                            double *squares, ptrdiff_t n);
     double (*adam_step)(void *p, void *m, void *s, const void *g, double rate, double beta1, double beta2,
-                        double epsilon, double decay, ptrdiff_t n);
+                        double epsilon, double decay, double *squares, ptrdiff_t n);
 } crbm_kernels;
 
 /* The best tables this CPU can run, or those of the named instruction set.

@@ -73,10 +73,11 @@ def test_momentum_step(rng, dtype, isa, n, momentum):
     want_p = p + 0.1 * want_u
     for threads in (1, 3):
         q, w = p.copy(), u.copy()
-        change = _algebra.momentum_step(q, w, g, rate=0.1, momentum=momentum, decay=0.01, n_threads=threads)
+        change, squares = _algebra.momentum_step(q, w, g, rate=0.1, momentum=momentum, decay=0.01, n_threads=threads)
         np.testing.assert_allclose(w, want_u, atol=1e-6)
         np.testing.assert_allclose(q, want_p, atol=1e-6)
         np.testing.assert_allclose(change, np.abs(0.1 * want_u).max(initial=0), rtol=1e-5)
+        assert squares == _algebra.sum_squares(g)
     if momentum == 0:
         q = p.copy()
         _algebra.momentum_step(q, None, g, rate=0.1, momentum=0, decay=0.01)
@@ -92,10 +93,11 @@ def test_adam_step(rng, dtype, isa, n):
     step = 0.1 * want_m / (np.sqrt(want_s) + 1e-3)
     for threads in (1, 3):
         q, mm, ss = p.copy(), m.copy(), s.copy()
-        change = _algebra.adam_step(
+        change, squares = _algebra.adam_step(
             q, mm, ss, g, rate=0.1, beta1=0.9, beta2=0.99, epsilon=1e-3, decay=0.01, n_threads=threads
         )
         np.testing.assert_allclose(mm, want_m, atol=1e-6)
         np.testing.assert_allclose(ss, want_s, atol=1e-6)
         np.testing.assert_allclose(q, p + step, atol=2e-5)
         np.testing.assert_allclose(change, np.abs(step).max(initial=0), rtol=1e-4)
+        assert squares == _algebra.sum_squares(g)

@@ -150,10 +150,12 @@ static void vectors(ptrdiff_t n)
     CHECK(k->sum_squares(x, n) <= 9.001 * (double)n);
     {
         void *p = draw(n, -1, 1), *m = draw(n, 0, 0), *s = draw(n, 0, 0);
-        CHECK(k->momentum_step(p, NULL, x, 0.1, 0, 0, n) <= 0.301);
-        CHECK(k->momentum_step(p, m, x, 0.1, 0.9, 0.01, n) < 1);
+        double squares = -1;
+        CHECK(k->momentum_step(p, NULL, x, 0.1, 0, 0, &squares, n) <= 0.301);
+        CHECK(k->momentum_step(p, m, x, 0.1, 0.9, 0.01, &squares, n) < 1);
         k->fill(m, 0, n);
-        CHECK(k->adam_step(p, m, s, x, 0.01, 0.9, 0.999, 1e-8, 0.01, n) < 1);
+        CHECK(k->adam_step(p, m, s, x, 0.01, 0.9, 0.999, 1e-8, 0.01, &squares, n) < 1);
+        CHECK(squares == k->sum_squares(x, n));
         CHECK(all_finite(p, n) && all_finite(m, n) && all_finite(s, n));
         free(p), free(m), free(s);
     }
