@@ -22,7 +22,7 @@ from crbm_fast._data import Data, Table, chunks
 from crbm_fast.learners import Learner, as_learner
 from crbm_fast.model import CRBM, RBM
 from crbm_fast.optimizers import SGD, Optimizer, as_optimizer
-from crbm_fast.training import DivergenceError, History, _bar, _Run, train
+from crbm_fast.training import History, _bar, _Run, train
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -77,13 +77,8 @@ class _Trained(BaseEstimator):  # type: ignore[misc]
             for _ in range(n):
                 run.one_epoch(1.0, bar)
         except FloatingPointError as error:
-            for name, value in run.last_good.items():
-                model.parameters()[name][...] = value
             point.optimizer_state = {}                      # it holds what the gradient was
-            raise DivergenceError(
-                f"training diverged: {error}. Lower learning_rate ({optimizer.learning_rate:g}), scale the features to "
-                "about [-1, 1], or add weight_decay."
-            ) from None
+            raise run.diverged(error) from None
         finally:
             if bar is not None:
                 bar.close()

@@ -243,14 +243,7 @@ def train(
             if any(answers):
                 break
     except FloatingPointError as error:
-        for name, value in run.last_good.items():
-            model.parameters()[name][...] = value
-        raise DivergenceError(
-            f"training diverged in epoch {run.epoch + 1}, batch {run.batch}: {error}. Lower learning_rate "
-            f"({ascent.learning_rate:g}), scale the features to about [-1, 1], or add weight_decay. The model has the "
-            f"parameters of epoch {run.epoch}"
-            + ("." if checkpoint is None else f", and so has the checkpoint {os.fspath(checkpoint)}.")
-        ) from None
+        raise run.diverged(error, checkpoint) from None
     finally:
         if bar is not None:
             bar.close()
@@ -410,6 +403,17 @@ class _Run:
             bar.set_postfix_str(", ".join(f"{k} {100 * e:.3f} %" for k, e in shown.items() if e is not None))
         return result
 
+    def diverged(self, error: FloatingPointError, checkpoint: str | os.PathLike[str] | None = None) -> DivergenceError:
+        """Give the model back the parameters of the last whole epoch; what to tell the user."""
+        for name, value in self.last_good.items():
+            self.model.parameters()[name][...] = value
+        kept = "." if checkpoint is None else f", and so has the checkpoint {os.fspath(checkpoint)}."
+        return DivergenceError(
+            f"training diverged in epoch {self.epoch + 1}, batch {self.batch}: {error}. Lower learning_rate "
+            f"({self.optimizer.learning_rate:g}), scale the features to about [-1, 1], or add weight_decay. The model "
+            f"has the parameters of epoch {self.epoch}{kept}"
+        )
+
     def finish(self) -> None:
         """Give the model the parameters and the inference of the best epoch."""
         best = self.history.best_epoch
@@ -471,7 +475,7 @@ def _norm(arrays: dict[str, NDArray[Any]], n_threads: int) -> float:
 
 
 def _error(model: CRBM, engine: Engine, how: Inference, data: Data, count: int, seed: int) -> float:
-    """Fraction of outputs predicted wrongly on `count` pairs, always the same; without features, of the reconstruction."""
+    """Fraction of outputs predicted wrongly on `count` pairs, always the same ones; see `Epoch`."""
     count, wrong = min(count, data.size), 0
     for part in chunks(count):
         X, V = data.take(data.rows(permuted(np.arange(part.start, part.stop), data.size, seed, 0)))
