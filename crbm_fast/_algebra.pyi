@@ -19,6 +19,7 @@ def csr_product(
     columns: NDArray[np.intp],
     starts: NDArray[np.intp],
     W: NDArray[Any],
+    *,
     n_threads: int = 1,
 ) -> None: ...
 def csr_outer(
@@ -27,6 +28,7 @@ def csr_outer(
     values: NDArray[Any],
     columns: NDArray[np.intp],
     starts: NDArray[np.intp],
+    *,
     n_threads: int = 1,
 ) -> None: ...
 def logistic(theta: NDArray[Any]) -> None: ...

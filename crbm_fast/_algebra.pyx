@@ -55,14 +55,14 @@ def product(out, A, B, *, bint transpose_a=False, bint transpose_b=False, double
     check_size(m, n, k)
     if m == 0 or n == 0:
         return
-    if not transpose_b and nonzeros(A) < SPARSE * A.size:
+    if not transpose_b and k < 1 << 31 and nonzeros(A) < SPARSE * A.size:
         sparse_product(out, A, B, transpose_a, beta, n_threads)
         return
     # the longer side is cut: the other operand is packed anew for each piece
     rows, columns = (tile(m), n) if m >= n else (m, tile(n))
     across = (n + columns - 1) // columns
     pieces = (m + rows - 1) // rows * across
-    threads = 1 if m * n * k < SMALL else min(<Py_ssize_t> team(n_threads), pieces)
+    threads = 1 if m * n * k < SMALL else team(<int> min(<Py_ssize_t> n_threads, pieces))
     with single_thread(), nogil:
         for p in prange(pieces, num_threads=threads, schedule="static", chunksize=1):
             i, j = p // across * rows, p % across * columns
@@ -88,7 +88,7 @@ cdef int sparse_product(out, A, B, bint transpose_a, double beta, int n_threads)
         Py_ssize_t m = out.shape[0], n = out.shape[1], k = B.shape[0], item = kernels.itemsize
         Py_ssize_t step = item if transpose_a else A.shape[1] * item, stride = A.shape[1] if transpose_a else 1
         Py_ssize_t first, last, r, w
-        int threads = 1 if m * n * k < SMALL else min(<Py_ssize_t> team(n_threads), m)
+        int threads = 1 if m * n * k < SMALL else team(<int> min(<Py_ssize_t> n_threads, m))
         char *C = data(out)
         const char *A0 = data(A)
         const char *B0 = data(B)
@@ -105,7 +105,7 @@ cdef int sparse_product(out, A, B, bint transpose_a, double beta, int n_threads)
 
 
 def csr_product(real[:, ::1] out, const real[::1] values, const Py_ssize_t[::1] columns, const Py_ssize_t[::1] starts,
-                const real[:, ::1] W, int n_threads=1):
+                const real[:, ::1] W, *, int n_threads=1):
     """out += X W', (N, n) = (N, k) (k, n), for X (N, k) in CSR."""
     cdef:
         Py_ssize_t N = out.shape[0], n = out.shape[1], r, i, e
@@ -120,7 +120,7 @@ def csr_product(real[:, ::1] out, const real[::1] values, const Py_ssize_t[::1] 
 
 
 def csr_outer(real[:, ::1] out, const real[:, ::1] D, const real[::1] values, const Py_ssize_t[::1] columns,
-              const Py_ssize_t[::1] starts, int n_threads=1):
+              const Py_ssize_t[::1] starts, *, int n_threads=1):
     """out := D' X, (n, k) = (n, N) (N, k), for X (N, k) in CSR."""
     cdef:
         Py_ssize_t n = out.shape[0], N = D.shape[0], r, i, e
@@ -168,7 +168,7 @@ def sum_squares(x, *, int n_threads=1):
     cdef:
         const crbm_kernels *k = table(x.itemsize)
         Py_ssize_t n = x.size, pieces = (n + PIECE - 1) // PIECE, stride = PIECE * k.itemsize, i
-        int threads = max(1, min(<Py_ssize_t> team(n_threads), pieces))
+        int threads = team(<int> max(<Py_ssize_t> 1, min(<Py_ssize_t> n_threads, pieces)))
         char *x0 = data(x)
         double[::1] part = np.empty(pieces)
         double total = 0
@@ -194,7 +194,7 @@ def momentum_step(p, velocity, g, *, double rate, double momentum, double decay,
     cdef:
         const crbm_kernels *k = table(p.itemsize)
         Py_ssize_t n = p.size, pieces = (n + PIECE - 1) // PIECE, stride = PIECE * k.itemsize, i
-        int threads = max(1, min(<Py_ssize_t> team(n_threads), pieces))
+        int threads = team(<int> max(<Py_ssize_t> 1, min(<Py_ssize_t> n_threads, pieces)))
         char *p0 = data(p)
         char *v0 = NULL if velocity is None else data(velocity)
         const char *g0 = data(g)
@@ -211,7 +211,7 @@ def adam_step(p, m, s, g, *, double rate, double beta1, double beta2, double eps
     cdef:
         const crbm_kernels *k = table(p.itemsize)
         Py_ssize_t n = p.size, pieces = (n + PIECE - 1) // PIECE, stride = PIECE * k.itemsize, i
-        int threads = max(1, min(<Py_ssize_t> team(n_threads), pieces))
+        int threads = team(<int> max(<Py_ssize_t> 1, min(<Py_ssize_t> n_threads, pieces)))
         char *p0 = data(p)
         char *m0 = data(m)
         char *s0 = data(s)

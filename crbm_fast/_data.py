@@ -10,7 +10,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -23,7 +23,8 @@ from crbm_fast import _validation as check
 CHUNK = 1024
 
 
-class SparseRows(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SparseRows:
     """A few rows in CSR: what _algebra takes."""
 
     values: NDArray[Any]
@@ -58,7 +59,9 @@ class Table:
         if scipy.sparse.issparse(data):
             if data.dtype.kind not in "fiub":
                 raise TypeError(f"{name} has dtype {data.dtype}; expected real numbers")
-            self.data = data.tocsr()
+            csr = data.tocsr()
+            # a wrapper of its own: the check may tidy up what it looks at
+            self.data = scipy.sparse.csr_array((csr.data, csr.indices, csr.indptr), shape=csr.shape)
             self.data.check_format(full_check=True)
         else:
             self.data = check.as_numeric(name, data)
@@ -78,7 +81,7 @@ class Table:
         part = self.data[index]
         with np.errstate(over="ignore"):        # check_finite says it, with the place
             if not self.sparse:
-                return np.ascontiguousarray(part, self.dtype)
+                return np.require(part, self.dtype, ["C", "A"])
             return SparseRows(
                 part.data.astype(self.dtype), part.indices.astype(np.intp), part.indptr.astype(np.intp)
             )
@@ -95,18 +98,25 @@ class Table:
             rows = self.rows(part)
             values = rows.values if isinstance(rows, SparseRows) else rows
             at = check.beyond(values)
-            if at >= 0:
-                row = part.start + (int(np.searchsorted(rows.starts, at, "right")) - 1 if isinstance(rows, SparseRows)
-                                    else at // values.shape[1])  # fmt: skip
-                raise ValueError(
-                    f"{self.name} has {values.flat[at]} in row {row}; expected finite numbers of at most "
-                    f"{check.LIMITS[values.dtype]:g}: remove or impute it"
-                )
+            if at < 0:
+                continue
+            if isinstance(rows, SparseRows):
+                row, column = int(np.searchsorted(rows.starts, at, "right")) - 1, int(rows.columns[at])
+            else:
+                row, column = divmod(at, values.shape[1])
+            row += part.start
+            given, limit = self.data[row, column], check.LIMITS[self.dtype]
+            expected = f"at most {limit:g} in {self.dtype}" if np.isfinite(given) else "finite; remove or impute it"
+            raise ValueError(f"{self.name}[{row}, {column}] = {given}; expected {expected}")
+
+    def check_dense(self) -> None:
+        """Raise TypeError for a sparse matrix."""
+        if self.sparse:
+            raise TypeError(f"{self.name} is a sparse matrix; pass {self.name}.toarray()")
 
     def check_states(self) -> None:
         """Raise ValueError at the first entry that is neither 0 nor 1."""
-        if self.sparse:
-            raise TypeError(f"{self.name} is a sparse matrix; pass {self.name}.toarray()")
+        self.check_dense()
         if self.data.dtype == np.bool_:
             return
         for part in self.chunks():
@@ -139,7 +149,7 @@ def affine(X: Rows, W: NDArray[Any], b: NDArray[Any], n_threads: int) -> NDArray
     out = np.empty((len(X), len(b)), b.dtype)
     out[...] = b
     if isinstance(X, SparseRows):
-        _algebra.csr_product(out, *X, W, n_threads)
+        _algebra.csr_product(out, X.values, X.columns, X.starts, W, n_threads=n_threads)
     else:
         _algebra.product(out, X, W, transpose_b=True, beta=1, n_threads=n_threads)
     return out
@@ -148,7 +158,7 @@ def affine(X: Rows, W: NDArray[Any], b: NDArray[Any], n_threads: int) -> NDArray
 def outer(D: NDArray[Any], X: Rows, out: NDArray[Any], n_threads: int) -> None:
     """out := D' X, (n, k) = (n, N) (N, k)."""
     if isinstance(X, SparseRows):
-        _algebra.csr_outer(out, D, *X, n_threads)
+        _algebra.csr_outer(out, D, X.values, X.columns, X.starts, n_threads=n_threads)
     else:
         _algebra.product(out, D, X, transpose_a=True, n_threads=n_threads)
 
@@ -230,7 +240,7 @@ class Data:
         for start in range(0, self.size, block):
             index = permuted(np.arange(start, min(start + block, self.size)), self.size, seed, epoch)
             rows = self.rows(index)
-            draws = np.random.SeedSequence((seed, epoch, start)).generate_state(block // size, np.uint64)
+            draws = np.random.SeedSequence((seed, epoch, start, 1)).generate_state(block // size, np.uint64)
             for i, first in enumerate(range(0, len(index), size)):
                 part = slice(first, first + size)
                 yield Minibatch(start // size + i + 1, index[part], rows[part], int(draws[i]))

@@ -15,7 +15,7 @@ import contextlib
 import io
 import json
 import os
-import tempfile
+import secrets
 import zipfile
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -34,7 +34,8 @@ def write(path: str | os.PathLike[str], kind: str, meta: dict[str, Any], arrays:
     folder, name = os.path.split(os.path.abspath(path))
     text = json.dumps({"format": kind, "version": VERSION, **meta}, allow_nan=False)
     everything = {"meta": np.frombuffer(text.encode(), np.uint8), **arrays}
-    handle, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=folder)
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
@@ -44,9 +45,6 @@ def write(path: str | os.PathLike[str], kind: str, meta: dict[str, Any], arrays:
                         np.lib.format.write_array(out, np.ascontiguousarray(array), allow_pickle=False)
             file.flush()
             os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)          # mkstemp's files are for the owner alone
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
@@ -65,8 +63,9 @@ def complaint(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn whatever is wrong with the contents into one ValueError that names the file."""
     try:
         yield
-    except (ValueError, LookupError, TypeError, ArithmeticError, RuntimeError, EOFError, OSError, SyntaxError,
-            zipfile.BadZipFile) as error:  # fmt: skip
+    except MemoryError:
+        raise
+    except Exception as error:       # zipfile, NumPy's header parser and json raise many kinds
         reason = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{os.fspath(path)} is not a file of crbm_fast, or is damaged: {reason}") from error
 

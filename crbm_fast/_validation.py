@@ -237,3 +237,9 @@ def check_positive(name: str, value: Any) -> float:
     if number == 0:
         raise ValueError(f"{name}=0 must be above 0")
     return number
+
+
+def set_fields(frozen: Any, **values: Any) -> None:
+    """Store what the checks made of the fields of a frozen dataclass: plain numbers, which JSON can hold."""
+    for name, value in values.items():
+        object.__setattr__(frozen, name, value)

@@ -19,8 +19,8 @@ import numpy as np
 
 from crbm_fast import _algebra, _files
 from crbm_fast import _validation as check
+from crbm_fast._ais import ais
 from crbm_fast._data import Rows, Table, affine, chunks
-from crbm_fast.ais import ais
 from crbm_fast.inference import METHODS, Engine, Method
 
 if TYPE_CHECKING:
@@ -47,9 +47,10 @@ class Inference:
 
     def __post_init__(self) -> None:
         check.check_choice("method", self.method, METHODS)
-        check.check_int("max_iter", self.max_iter, 1)
-        check.check_real("tol", self.tol, 0, np.inf)
-        check.check_real("damping", self.damping, 0, 1)
+        check.set_fields(
+            self, max_iter=check.check_int("max_iter", self.max_iter, 1),
+            tol=check.check_real("tol", self.tol, 0, np.inf), damping=check.check_real("damping", self.damping, 0, 1),
+        )  # fmt: skip
 
 
 def _parameter(name: str, doc: str) -> Any:
@@ -217,7 +218,9 @@ class CRBM:
 
     def energy(self, V: ArrayLike, H: ArrayLike, X: Any = None) -> NDArray[np.float64]:
         """E(v, h, x) of Eq. 2 for every instance, (N,)."""
-        v, h = self._states("V", V, self.nv), self._states("H", H, self.nh)
+        v, h = self._units("V", V), self._units("H", H)
+        v.check_states()
+        h.check_states()
         features = self._features(X, len(v))
         if len(h) != len(v):
             raise ValueError(f"V has {len(v)} instances and H has {len(h)}; expected the same number")
@@ -231,23 +234,31 @@ class CRBM:
 
     def free_energy(self, V: ArrayLike, X: Any = None) -> NDArray[np.float64]:
         """F(v, x) = -log sum_h exp(-E(v, h, x)), Eq. 4, for every instance, (N,)."""
-        F = np.empty(len(self._states("V", V, self.nv)))
-        for at, v, b1, b2 in self._chunks(V, X):
-            F[at] = free_energy(v, b1, self._field_h(v, b2))
+        v = self._units("V", V)
+        v.check_states()
+        features = self._features(X, len(v))
+        F = np.empty(len(v))
+        for at in chunks(len(v)):
+            b1, b2 = self._biases_at(features, at)
+            v_ = np.asarray(v.rows(at))
+            F[at] = free_energy(v_, b1, self._field_h(v_, b2))
         return F
 
     def conditional_h(self, V: ArrayLike, X: Any = None) -> NDArray[Any]:
-        """P(h_j = 1 | v, x), Eq. 3, (N, nh)."""
-        out = np.empty((len(self._states("V", V, self.nv)), self.nh), self.dtype)
-        for at, v, _, b2 in self._chunks(V, X):
-            theta = self._field_h(v, b2)
+        """P(h_j = 1 | v, x), Eq. 3, (N, nh).  V may hold probabilities in place of states."""
+        v = self._units("V", V)
+        features = self._features(X, len(v))
+        out = np.empty((len(v), self.nh), self.dtype)
+        for at in chunks(len(v)):
+            _, b2 = self._biases_at(features, at)
+            theta = self._field_h(np.asarray(v.rows(at)), b2)
             _algebra.logistic(theta)
             out[at] = theta
         return out
 
     def conditional_v(self, H: ArrayLike, X: Any = None) -> NDArray[Any]:
-        """P(v_i = 1 | h, x), Eq. 3, (N, nv)."""
-        h = self._states("H", H, self.nh)
+        """P(v_i = 1 | h, x), Eq. 3, (N, nv).  H may hold probabilities in place of states."""
+        h = self._units("H", H)
         features = self._features(X, len(h))
         out = np.empty((len(h), self.nv), self.dtype)
         for at in chunks(len(h)):
@@ -308,7 +319,7 @@ class CRBM:
             Outputs that are known, as in `predict_proba`.
         """
         features = self._features(X)
-        start = None if v is None else self._states("v", v, self.nv)
+        start = None if v is None else self._units("v", v)
         if features is not None:
             N = len(features)
             if n_samples is not None:
@@ -345,13 +356,17 @@ class CRBM:
             (`n_chains`, `n_betas`, `seed`), which also gives error bars when called directly.
         """
         check.check_choice("method", method, (*_LOG_Z, "ais"))
+        if method != "ais":
+            _check_keywords(options, ("max_iter", "tol", "damping"))
         features = self._features(X)
         out = np.empty(1 if features is None else len(features))
         engine = self._engine()
         for at in chunks(len(out)):
             b1, b2 = self._biases_at(features, at)
             if method == "ais":
-                out[at] = ais(self.W_vh, b1, b2, n_threads=engine.n_threads, **options).log_z
+                out[at] = ais(
+                    self.W_vh, b1, b2, first_instance=at.start, n_threads=engine.n_threads, **options
+                ).log_z
             else:
                 out[at] = engine.run(
                     b1, b2, method=_LOG_Z[method], log_z=True, **{"max_iter": 200, "tol": 1e-6} | options
@@ -415,8 +430,11 @@ class CRBM:
         table.check_finite()
         return table
 
-    def _states(self, name: str, V: Any, width: int) -> Table:
-        table = Table(name, V, width, self.dtype, "nv" if width == self.nv else "nh")
+    def _units(self, name: str, values: Any) -> Table:
+        """States or probabilities of the visible units (V, v) or the hidden ones (H)."""
+        hidden = name == "H"
+        table = Table(name, values, self.nh if hidden else self.nv, self.dtype, "nh" if hidden else "nv")
+        table.check_dense()
         table.check_finite()
         return table
 
@@ -444,27 +462,14 @@ class CRBM:
         _algebra.product(theta, H, self.W_vh, transpose_b=True, beta=1, n_threads=self._threads())
         return theta
 
-    def _chunks(self, V: Any, X: Any) -> Any:
-        """Slices with their v, b1 and b2."""
-        v = self._states("V", V, self.nv)
-        features = self._features(X, len(v))
-        for at in chunks(len(v)):
-            b1, b2 = self._biases_at(features, at)
-            yield at, np.asarray(v.rows(at)), b1, b2
-
     def _infer(self, X: Any, options: dict[str, Any], write: Any, dtype: Any) -> NDArray[Any]:
         """Run inference chunk by chunk and let `write` put the beliefs into the rows of the result."""
+        _check_keywords(options, ("method", "max_iter", "tol", "damping", "evidence"))
         evidence = options.pop("evidence", None)
-        try:
-            how = replace(self.inference, **options)
-        except TypeError:
-            unknown = sorted(set(options) - set(asdict(self.inference)))
-            raise TypeError(
-                f"unknown keyword {unknown[0]!r}; expected method, max_iter, tol, damping or evidence"
-            ) from None
+        how = replace(self.inference, **options)
         features = self._features(X)
         N = 1 if features is None else len(features)
-        if features is None and evidence is not None:
+        if features is None and isinstance(evidence, tuple | list):        # a row of evidence is an instance
             N = max([1, *(np.shape(a)[0] for a in evidence if np.ndim(a) == 2)])
         clamped = None if evidence is None else check.check_evidence(evidence, (N, self.nv))
         engine, out = self._engine(), np.empty((N, self.nv), dtype)
@@ -497,6 +502,12 @@ class RBM(CRBM):
         n_threads: int | None = None,
     ) -> None:
         super().__init__(nv, nh, 0, scale=scale, seed=seed, dtype=dtype, n_threads=n_threads)
+
+
+def _check_keywords(given: dict[str, Any], known: tuple[str, ...]) -> None:
+    for name in given:
+        if name not in known:
+            raise TypeError(f"unknown keyword {name!r}; expected one of: {', '.join(known)}")
 
 
 def free_energy(v: NDArray[Any], b1: NDArray[Any], theta_h: NDArray[Any]) -> NDArray[np.float64]:

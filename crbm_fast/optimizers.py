@@ -36,7 +36,7 @@ class Optimizer:
         raise NotImplementedError
 
     def __post_init__(self) -> None:
-        check.check_positive("learning_rate", self.learning_rate)
+        check.set_fields(self, learning_rate=check.check_positive("learning_rate", self.learning_rate))
 
     def init(self, parameters: Arrays) -> dict[str, NDArray[Any]]:
         """The state before the first step."""
@@ -90,7 +90,7 @@ class SGD(Optimizer):
         return ("velocity",) if self.momentum > 0 else ()
 
     def __post_init__(self) -> None:
-        check.check_real("momentum", self.momentum, 0, 1)
+        check.set_fields(self, momentum=check.check_real("momentum", self.momentum, 0, 1))
         super().__post_init__()
 
     def _block(
@@ -129,9 +129,10 @@ class Adam(Optimizer):
         return "mean", "square"
 
     def __post_init__(self) -> None:
-        check.check_real("beta1", self.beta1, 0, 1)
-        check.check_real("beta2", self.beta2, 0, 1)
-        check.check_positive("epsilon", self.epsilon)
+        check.set_fields(
+            self, beta1=check.check_real("beta1", self.beta1, 0, 1), beta2=check.check_real("beta2", self.beta2, 0, 1),
+            epsilon=check.check_positive("epsilon", self.epsilon),
+        )  # fmt: skip
         super().__post_init__()
 
     def _block(

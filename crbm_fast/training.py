@@ -26,7 +26,7 @@ from crbm_fast import _validation as check
 from crbm_fast._data import Data, Table, chunks, permuted
 from crbm_fast.inference import Engine
 from crbm_fast.learners import Learner, as_learner
-from crbm_fast.learners.base import Timer
+from crbm_fast.learners.base import Diverged, Timer
 from crbm_fast.model import CRBM, Inference
 from crbm_fast.optimizers import Optimizer, as_optimizer, as_schedule
 
@@ -36,12 +36,27 @@ logger = logging.getLogger("crbm_fast")
 _MONITORED = 1000
 # A step that changes a parameter by more has left all scales on which logits mean something.
 _LARGEST_STEP = 1e3
-# Epochs of the logistic fit that start="logistic" makes.
-_START_EPOCHS = 3
+# Epochs, and steps, that the logistic fit of start="logistic" makes at least.
+_START_EPOCHS, _START_STEPS = 3, 1000
 
 
 class DivergenceError(ArithmeticError):
-    """Training left the range of finite, sensible numbers; the model has the parameters of the last whole epoch."""
+    """Training left the range of finite, sensible numbers; the model has the parameters of the last whole epoch.
+
+    Attributes
+    ----------
+    epoch, batch : int
+        Where, from 1.
+    norm : float
+        Norm of the gradient.
+    """
+
+    def __init__(self, message: str, epoch: int, batch: int, norm: float) -> None:
+        super().__init__(message)
+        self.epoch, self.batch, self.norm = epoch, batch, norm
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DivergenceError, (str(self), self.epoch, self.batch, self.norm)
 
 
 @dataclass(frozen=True)
@@ -62,7 +77,7 @@ class Epoch:
     max_iter : int
         Iterations it could do.
     gradient_norm : float
-        Mean over the batches.
+        Of the learner's part of the objective, without weight decay; mean over the batches.
     weight_norm : float
         Of all parameters, after the epoch.
     learning_rate : float
@@ -168,14 +183,16 @@ def train(
     patience : int, optional
         Stop after this many epochs without a lower validation error.
     start : {"logistic"}, optional
-        Begin by a quick logistic fit of W_vx and b_v; BP then converges from the first epoch on.
+        Begin by a quick logistic fit of W_vx and b_v: the first epochs then have less error, and BP, which sees strong
+        evidence from the start, converges on more instances.
     seed : int
         Same seed, same data, same version and machine: same bits, for any number of threads.
     checkpoint : path, optional
         File that is written, atomically, after each epoch.
     resume : bool
-        Go on from `checkpoint` if it exists.  The arguments must be those of the interrupted run, but `epochs`,
-        `patience`, `callbacks` and `progress` may differ.
+        Go on from `checkpoint` if it exists.  The arguments must be those of the interrupted run, but `epochs` (which
+        the schedules "linear" and "cosine" depend on), `patience`, `callbacks`, `progress` and the model's initial
+        parameters and `n_threads` may differ.
     callbacks : iterable of callables
         Each is called as callback(epoch, model) after an epoch; a true result ends the training.
     progress : bool, optional
@@ -193,6 +210,8 @@ def train(
 
     Notes
     -----
+    Ctrl-C leaves the model in the middle of an epoch; the checkpoint is that of the last whole one.
+
     Afterwards `model.inference` is the inference that training used in the last (or best) epoch.  A line per epoch
     goes to the logger "crbm_fast" at level INFO.
     """
@@ -224,8 +243,13 @@ def train(
         "model": repr(model), "learner": {"name": method.name, **asdict(method)},
         "optimizer": {"name": ascent.name, **asdict(ascent)}, "weight_decay": weight_decay, "batch_size": batch_size,
         "schedule": schedule if isinstance(schedule, str) else "callable", "start": start, "seed": seed,
-        "data": _fingerprint(data), "validation": None if valid is None else _fingerprint(valid),
+        "validation": None,
     }  # fmt: skip
+    if checkpoint is not None:
+        crc = _checksum(data)
+        run.config["data"] = [data.size, data.first, crc]
+        if valid is not None:
+            run.config["validation"] = [valid.size, valid.first, crc if valid.V is data.V else _checksum(valid)]
     if not (resume and checkpoint is not None and run.restore(checkpoint)):
         if start == "logistic":
             _fit_logistic(model, data, batch_size, seed)
@@ -235,15 +259,16 @@ def train(
     bar = _bar(progress, epochs, run)
     try:
         while run.epoch < epochs and not run.stopped(patience):
-            result = run.one_epoch(factor(run.epoch + 1, epochs), bar)
+            try:
+                result = run.one_epoch(factor(run.epoch + 1, epochs), bar)
+            except Diverged as error:
+                raise run.diverged(error, checkpoint) from None
             if checkpoint is not None:
                 run.save(checkpoint)
             logger.info("%s", _line(method, result))
             answers = [callback(result, model) for callback in callbacks]
             if any(answers):
                 break
-    except FloatingPointError as error:
-        raise run.diverged(error, checkpoint) from None
     finally:
         if bar is not None:
             bar.close()
@@ -282,27 +307,30 @@ def _pair(model: CRBM, X: Any, V: Any, which: str) -> Data:
     return Data(model._features(X, len(outputs), f"{which}X"), outputs, len(outputs))
 
 
-def _fingerprint(data: Data) -> list[int]:
-    """Size and CRC-32, by which a checkpoint knows its data again."""
+def _checksum(data: Data) -> int:
+    """CRC-32 of both tables, by which a checkpoint knows its data again."""
     crc = data.V.checksum()
-    return [data.size, data.first, crc if data.X is None else data.X.checksum(crc)]
+    return crc if data.X is None else data.X.checksum(crc)
 
 
 def _fit_logistic(model: CRBM, data: Data, batch_size: int, seed: int) -> None:
     """W_vx and b_v of a logistic regression per output: a model without hidden units."""
     alone = CRBM(model.nv, 0, model.nx, dtype=model.dtype, n_threads=model.n_threads)
     learner = as_learner("logistic")
-    run = _Run(alone, learner, as_optimizer("adam", None), data, None, batch_size, 0.0, seed)
+    run = _Run(alone, learner, as_optimizer("adam", 0.005), data, None, batch_size, 0.0, seed)
+    epochs = min(100, max(_START_EPOCHS, -(-_START_STEPS * batch_size // data.size)))
     run.begin()
     try:
-        for _ in range(_START_EPOCHS):
-            run.one_epoch(1.0, None)
-    except FloatingPointError as error:
+        for epoch in range(epochs):
+            result = run.one_epoch(1 - epoch / epochs, None)
+    except Diverged as error:
         raise DivergenceError(
             f"the logistic start diverged in epoch {run.epoch + 1}, batch {run.batch}: {error}. Scale the features to "
-            "about [-1, 1], or leave out start. The model is as it was."
-        ) from None
+            "about [-1, 1], or leave out start. The model is as it was.",
+            run.epoch + 1, run.batch, error.norm,
+        ) from None  # fmt: skip
     model.W_vx, model.b_v = alone.W_vx, alone.b_v
+    logger.info("logistic start, %d epochs: training error %.3f %%", epochs, 100 * result.train_error)
 
 
 # --- the loop -----------------------------------------------------------------------------------------------------
@@ -344,6 +372,7 @@ class _Run:
         """Whether early stopping says so."""
         return patience is not None and self.epoch - (self.history.best_epoch or 0) >= patience and self.epoch > 0
 
+    @np.errstate(all="ignore")        # what matters is caught by norms
     def one_epoch(self, factor: float, bar: Any) -> Epoch:
         """All batches once, then the evaluation."""
         begin, timer, number = perf_counter(), Timer(), self.epoch + 1
@@ -357,7 +386,7 @@ class _Run:
             self.batch = batch.number
             with timer("data"):
                 X, V = self.data.take(batch.rows)
-            low = self.learner.gradient(
+            negative = self.learner.gradient(
                 model, engine, X, V, gradient, index=batch.index, epoch=number, seed=batch.seed,
                 state=self.learner_state, timer=timer,
             )  # fmt: skip
@@ -368,17 +397,19 @@ class _Run:
                     weight_decay=self.weight_decay, n_threads=engine.n_threads,
                 )  # fmt: skip
                 if not (np.isfinite(norm) and change <= _LARGEST_STEP):
-                    raise FloatingPointError(
-                        f"a step changed a parameter by {change:.3g}; the gradient has the norm {norm:.3g}"
-                    )
+                    raise Diverged(f"a step changed a parameter by {change:.3g}", norm)
                 engine._core.update(model.W_vh)        # finite, as the step was
             norms += norm
-            if low.n_iter is not None and low.converged is not None:
-                iterations, converged = iterations + int(low.n_iter.sum()), converged + int(low.converged.sum())
-                counted += len(low.n_iter)
+            if negative.n_iter is not None and negative.converged is not None:
+                iterations += int(negative.n_iter.sum())
+                converged += int(negative.converged.sum())
+                counted += len(negative.n_iter)
             if bar is not None:
                 bar.update()
         how = self.learner.inference(number)
+        weight_norm = _norm(model.parameters(), engine.n_threads)
+        if not np.isfinite(weight_norm):
+            raise Diverged(f"the parameters have the norm {weight_norm}", norm)
         with timer("evaluation"):
             train_error = _error(model, engine, how, self.data, _MONITORED, self.seed)
             valid_error = None
@@ -393,7 +424,7 @@ class _Run:
             epoch=number, train_error=train_error, valid_error=valid_error,
             converged=converged / counted if counted else None, n_iter=iterations / counted if counted else None,
             max_iter=how.max_iter, gradient_norm=norms / self.batch,
-            weight_norm=_norm(model.parameters(), engine.n_threads),
+            weight_norm=weight_norm,
             learning_rate=factor * self.optimizer.learning_rate,
             seconds=timer.seconds | {"total": perf_counter() - begin},
         )  # fmt: skip
@@ -403,7 +434,7 @@ class _Run:
             bar.set_postfix_str(", ".join(f"{k} {100 * e:.3f} %" for k, e in shown.items() if e is not None))
         return result
 
-    def diverged(self, error: FloatingPointError, checkpoint: str | os.PathLike[str] | None = None) -> DivergenceError:
+    def diverged(self, error: Diverged, checkpoint: str | os.PathLike[str] | None = None) -> DivergenceError:
         """Give the model back the parameters of the last whole epoch; what to tell the user."""
         for name, value in self.last_good.items():
             self.model.parameters()[name][...] = value
@@ -411,8 +442,9 @@ class _Run:
         return DivergenceError(
             f"training diverged in epoch {self.epoch + 1}, batch {self.batch}: {error}. Lower learning_rate "
             f"({self.optimizer.learning_rate:g}), scale the features to about [-1, 1], or add weight_decay. The model "
-            f"has the parameters of epoch {self.epoch}{kept}"
-        )
+            f"has the parameters of epoch {self.epoch}{kept}",
+            self.epoch + 1, self.batch, error.norm,
+        )  # fmt: skip
 
     def finish(self) -> None:
         """Give the model the parameters and the inference of the best epoch."""
@@ -425,16 +457,19 @@ class _Run:
 
     # --- checkpoints ------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        groups = {
+    def _groups(self) -> dict[str, dict[str, NDArray[Any]]]:
+        """All arrays of the state."""
+        return {
             "parameter": self.model.parameters(), "best": self.best, "optimizer": self.optimizer_state,
             "learner": self.learner_state,
         }  # fmt: skip
+
+    def save(self, path: str | os.PathLike[str]) -> None:
         meta = {
             "config": self.config, "epoch": self.epoch, "steps": self.steps, "best_epoch": self.history.best_epoch,
             "history": [asdict(e) for e in self.history],
         }  # fmt: skip
-        arrays = {f"{group}.{name}": a for group, members in groups.items() for name, a in members.items()}
+        arrays = {f"{group}.{name}": a for group, members in self._groups().items() for name, a in members.items()}
         _files.write(path, "crbm_fast checkpoint", meta, arrays)
 
     def restore(self, path: str | os.PathLike[str]) -> bool:
@@ -453,20 +488,21 @@ class _Run:
             )
         with _files.complaint(path):
             self.begin()
-            groups = {"parameter": self.model.parameters(), "optimizer": self.optimizer_state,
-                      "learner": self.learner_state}  # fmt: skip
-            for group, members in groups.items():
-                for name, mine in members.items():
-                    kept = arrays[f"{group}.{name}"]
-                    if kept.shape != mine.shape or kept.dtype != mine.dtype:
-                        raise ValueError(f"{group} {name} has shape {kept.shape}, dtype {kept.dtype}")
-                    mine[...] = kept
-            self.best = {n: arrays[f"best.{n}"].copy() for n in self.model.parameters() if f"best.{n}" in arrays}
-            self.epoch, self.steps = int(meta["epoch"]), int(meta["steps"])
-            self.history = History(Epoch(**e) for e in meta["history"])
-            self.history.best_epoch = meta["best_epoch"]
-            if self.history.best_epoch is not None:
-                self.best_error = float(self.history[self.history.best_epoch - 1].valid_error)  # type: ignore[arg-type]
+            history = History(Epoch(**e) for e in meta["history"])
+            history.best_epoch = None if meta["best_epoch"] is None else int(meta["best_epoch"])
+            if int(meta["epoch"]) != len(history) or int(meta["steps"]) < 0:
+                raise ValueError(f"it has {len(history)} epochs of history for {meta['epoch']}")
+            if history.best_epoch is not None:
+                self.best = {name: np.empty_like(p) for name, p in self.model.parameters().items()}
+                self.best_error = float(history[history.best_epoch - 1].valid_error)  # type: ignore[arg-type]
+            targets = {f"{group}.{n}": a for group, members in self._groups().items() for n, a in members.items()}
+            for name, mine in targets.items():
+                kept = arrays[name]
+                if kept.shape != mine.shape or kept.dtype != mine.dtype or not np.isfinite(kept).all():
+                    raise ValueError(f"{name} has shape {kept.shape}, dtype {kept.dtype}, or is not finite")
+        for name, mine in targets.items():
+            mine[...] = arrays[name]
+        self.epoch, self.steps, self.history = len(history), int(meta["steps"]), history
         return True
 
 
@@ -505,7 +541,7 @@ def _line(learner: Learner, e: Epoch) -> str:
 
 def _bar(progress: bool | None, epochs: int, run: _Run) -> Any:
     """A tqdm bar over the batches, or None."""
-    if progress is False or (progress is None and not sys.stderr.isatty()):
+    if progress is False or (progress is None and not (sys.stderr and sys.stderr.isatty())):
         return None
     with suppress(ImportError):
         from tqdm.auto import tqdm

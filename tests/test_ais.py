@@ -45,6 +45,13 @@ def test_same_numbers_for_any_split_and_threads(rng):
     np.testing.assert_array_equal(a.log_z[:4], first.log_z)
 
 
+def test_rows_beyond_a_chunk_have_draws_of_their_own(rng):
+    model = cf.CRBM.from_parameters(rng.normal(size=(3, 2)), W_vx=np.ones((3, 1)), W_hx=np.ones((2, 1)))
+    log_z = model.log_partition(np.ones((1100, 1)), method="ais", n_chains=2, n_betas=3)
+    assert len(np.unique(log_z)) > 500
+    assert not np.array_equal(log_z[:76], log_z[1024:])
+
+
 def test_of_a_model(rng):
     model = cf.CRBM.from_parameters(rng.normal(size=(6, 5)), W_vx=rng.normal(size=(6, 3)), W_hx=rng.normal(size=(5, 3)))
     X, V = rng.normal(size=(4, 3)), rng.random((4, 6)) < 0.5

@@ -29,17 +29,33 @@ def test_product(rng, dtype, shape, transpose):
         np.testing.assert_allclose(outs[0], A.astype(float) @ B + beta * C.astype(float), atol=TOL[dtype.name])
 
 
+@pytest.mark.parametrize("density", [0, 0.2, 0.49, 0.51, 1])        # below a half, rows are added up instead
+@pytest.mark.parametrize("shape", [(40, 256, 784), (30, 255, 33), (3, 1, 50), (1, 700, 9)])
+def test_product_with_states(rng, dtype, isa, density, shape):
+    m, n, k = shape
+    A = (rng.random((m, k)) < density) * rng.choice([1, 1, 0.5, -2], (m, k))
+    B, C = rng.normal(size=(k, n)).astype(dtype), rng.normal(size=(m, n)).astype(dtype)
+    for transpose in (False, True):
+        given = np.ascontiguousarray(A.T if transpose else A, dtype)
+        for beta in (0, -0.5):
+            outs = [C.copy() for _ in range(3)]
+            for out, threads in zip(outs, (1, 2, 5), strict=True):
+                _algebra.product(out, given, B, transpose_a=transpose, beta=beta, n_threads=threads)
+                np.testing.assert_array_equal(out, outs[0])
+            np.testing.assert_allclose(outs[0], A @ B.astype(float) + beta * C, atol=TOL[dtype.name])
+
+
 @pytest.mark.parametrize("density", [0, 0.05, 1])
 def test_sparse_products(rng, dtype, density):
-    X = scipy.sparse.random_array((50, 700), density=density, rng=rng, format="csr")
+    X = scipy.sparse.csr_array(rng.normal(size=(50, 700)) * (rng.random((50, 700)) < density))
     rows = Table("X", X, 700, dtype, "nx").rows(slice(None))
     W, D = rng.normal(size=(33, 700)).astype(dtype), rng.normal(size=(50, 33)).astype(dtype)
     for threads in (1, 3):
         out = np.ones((50, 33), dtype)
-        _algebra.csr_product(out, *rows, W, threads)
+        _algebra.csr_product(out, rows.values, rows.columns, rows.starts, W, n_threads=threads)
         np.testing.assert_allclose(out, 1 + X @ W.T.astype(float), atol=TOL[dtype.name])
         out = np.full((33, 700), np.nan, dtype)
-        _algebra.csr_outer(out, D, *rows, threads)
+        _algebra.csr_outer(out, D, rows.values, rows.columns, rows.starts, n_threads=threads)
         np.testing.assert_allclose(out, D.T.astype(float) @ X.toarray(), atol=TOL[dtype.name])
 
 

@@ -191,25 +191,28 @@ def topics(rng, N):
     return X, sets[topic] ^ (rng.random((N, 6)) < 0.03)
 
 
-def test_coupled_labels_are_predicted_better_than_one_by_one(rng):
+def test_coupled_labels_are_predicted_better_than_one_by_one():
+    rng = np.random.default_rng(7)
     X, Y = topics(rng, 1000)
     X_test, Y_test = topics(rng, 2000)
     separate = MultiOutputClassifier(LogisticRegression()).fit(X, Y)
-    together = CRBMClassifier(random_state=0).fit(X, Y)
-    # one standard error is 0.01; seen over seeds: 0.34 against 0.42
-    assert together.score(X_test, Y_test) > separate.score(X_test, Y_test) + 0.04
+    together = CRBMClassifier(random_state=7).fit(X, Y)
+    # without damping, with these seeds, BP ceased to converge, the weights grew without end, and the score was 0.02
+    assert together.history_[-1].converged > 0.9
+    # one standard error is 0.01; seen over seeds: 0.35 against 0.45 to 0.49
+    assert together.score(X_test, Y_test) > separate.score(X_test, Y_test) + 0.06
     # and not at the cost of the single labels
     assert (together.predict(X_test) != Y_test).mean() < (separate.predict(X_test) != Y_test).mean() + 0.01
-    # the joint distribution: 3.4 nats of independent labels against 2.0, the entropy of topics and noise being 1.9
+    # the joint distribution: 3.4 nats with independent labels, 2.0 with coupled ones
     P = np.stack([p[:, 1] for p in separate.predict_proba(X_test)], axis=1)
     nats = -np.log(np.where(Y_test, P, 1 - P)).sum(axis=1).mean()
-    model = CRBMClassifier(16, learner="cd", epochs=20, random_state=0).fit(X, Y).model_
+    model = CRBMClassifier(16, learner="cd", epochs=20, random_state=7).fit(X, Y).model_
     assert -model.log_likelihood(Y_test, X_test, method="exact").mean() < nats - 1
 
 
 def test_grid_search(labels):
     X, Y = labels
-    grid = {"n_hidden": [0, 4], "learner": ["mssvm", MLE("mean-field")]}
+    grid = {"n_hidden": [0, 4], "learner": [None, MLE("mean-field")]}
     search = GridSearchCV(CRBMClassifier(**QUICK), grid, cv=2, n_jobs=2, scoring="roc_auc").fit(X, Y)
     assert search.best_score_ > 0.75
     assert search.predict(X).shape == Y.shape
@@ -293,12 +296,15 @@ def test_partial_fit_is_an_epoch(labels, learner):
 
 
 def test_partial_fit_learns_from_a_stream(rng):
+    """As well as from an epoch over the whole, in as many steps."""
     X, Y = topics(rng, 2000)
     X_test, Y_test = topics(rng, 1000)
-    stream = CRBMClassifier(random_state=0)
+    stream = CRBMClassifier(batch_size=10, random_state=0)
     for first in range(0, 2000, 50):
         stream.partial_fit(X[first : first + 50], Y[first : first + 50])
-    assert stream.score(X_test, Y_test) > 0.3        # five labels right at random: 0.1 and less
+    whole = CRBMClassifier(batch_size=10, epochs=1, random_state=0).fit(X, Y)
+    error, want = ((classifier.predict(X_test) != Y_test).mean() for classifier in (stream, whole))
+    assert error < want + 0.02        # seen: 0.28 to 0.30 both; 0.44 without looking at x
     assert stream.history_[-1].epoch == 40
 
 
@@ -322,7 +328,7 @@ def test_partial_fit_keeps_its_labels(labels):
         CRBMClassifier().partial_fit(X, y)
     classifier = CRBMClassifier(**QUICK).partial_fit(X[y == "no"], y[y == "no"], classes=["yes", "no"])
     np.testing.assert_array_equal(classifier.classes_, ["no", "yes"])
-    with pytest.raises(ValueError, match="y has the class .*'maybe'.*; expected one of"):
+    with pytest.raises(ValueError, match=r"y has the class .*'maybe'.*; expected one of"):
         classifier.partial_fit(X, np.where(y == "no", "maybe", "yes"))
     with pytest.raises(ValueError, match="y has 5 labels; expected 1"):
         classifier.partial_fit(X, Y)

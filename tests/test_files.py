@@ -159,6 +159,7 @@ HEADER = b"\x93NUMPY\x01\x00v\x00"
         {"b_v": HEADER + b"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999999,), }".ljust(117) + b"\n"},
         {"b_v": HEADER + b"{'descr': '<f8', 'fortran_order': False, 'shape': (-1,), }".ljust(117) + b"\n"},
         {"b_v": HEADER + b"{'descr': '|O', 'fortran_order': False, 'shape': (5,), }".ljust(117) + b"\n"},
+        {"b_v": HEADER + b"{'descr': ('<f8',".ljust(117) + b"\n"},
         {"b_v": HEADER + b"__import__('os').mkdir('pwned')".ljust(117) + b"\n"},
         {"meta": np.frombuffer(b"{", np.uint8)},
         {"meta": np.frombuffer(b"[" * 100_000, np.uint8)},

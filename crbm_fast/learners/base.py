@@ -29,6 +29,14 @@ from crbm_fast.model import CRBM, Inference
 Array = NDArray[Any]
 
 
+class Diverged(Exception):  # noqa: N818 -- users see training.DivergenceError
+    """Numbers left the range of training: what happened, and the norm of the gradient."""
+
+    def __init__(self, what: str, norm: float) -> None:
+        super().__init__(f"{what}; the gradient has the norm {norm:.3g}")
+        self.norm = norm
+
+
 @dataclass(slots=True)
 class Batch:
     """A minibatch as a learner sees it.
@@ -142,10 +150,10 @@ class Learner:
 
     def __post_init__(self) -> None:
         check.check_choice("method", self.method, METHODS)
-        if self.max_iter is not None:
-            check.check_int("max_iter", self.max_iter, 1)
-        check.check_real("tol", self.tol, 0, np.inf)
-        check.check_real("damping", self.damping, 0, 1)
+        check.set_fields(
+            self, max_iter=None if self.max_iter is None else check.check_int("max_iter", self.max_iter, 1),
+            tol=check.check_real("tol", self.tol, 0, np.inf), damping=check.check_real("damping", self.damping, 0, 1),
+        )  # fmt: skip
 
     def inference(self, epoch: int) -> Inference:
         """What training uses in this epoch, and a model trained so far should predict with."""
@@ -185,32 +193,32 @@ class Learner:
         with timer("biases"):
             b1, b2 = model._biases(X)
             if check.beyond(b1) >= 0 or check.beyond(b2) >= 0:
-                raise FloatingPointError("the biases b + W x overflow")
+                raise Diverged("the biases b + W x overflow", np.inf)
         with timer("positive"):
             theta_h = model._field_h(V, b2)
             h = self.hidden(theta_h)
         batch = Batch(V, b1, b2, theta_h, index, epoch, seed, state, X is None)
         with timer("negative"):
-            low = self.negative(engine, batch)
-            if low.h is None:
-                low.h = self.hidden(batch.fields(engine, low.v))
+            negative = self.negative(engine, batch)
+            if negative.h is None:
+                negative.h = self.hidden(batch.fields(engine, negative.v))
         with timer("gradient"):
-            N, M = len(V), len(low.v)
-            if low.gamma is None and "W_vh" in self.trains:
-                # d W_vh = (V' h - v' h) / N, one product
-                # (nv, nh) = (nv, 2N) (2N, nh)
-                states, pairs = np.concatenate((V, low.v)), np.concatenate((h / N, low.h / -N))
+            N, M = len(V), len(negative.v)
+            if negative.gamma is None and "W_vh" in self.trains:
+                # d W_vh = V' h / N - v' h / M, one product
+                # (nv, nh) = (nv, N + M) (N + M, nh)
+                states, pairs = np.concatenate((V, negative.v)), np.concatenate((h / N, negative.h / -M))
                 _algebra.product(out["W_vh"], states, pairs, transpose_a=True, n_threads=threads)
-            elif low.gamma is not None:
+            elif negative.gamma is not None:
                 # d W_vh = V' h / N - gamma / M
                 # (nv, nh) = (nv, N) (N, nh)
-                np.copyto(out["W_vh"], low.gamma)
+                np.copyto(out["W_vh"], negative.gamma)
                 _algebra.product(out["W_vh"], V, h / N, transpose_a=True, beta=-1 / M, n_threads=threads)
             if "b_h" in self.trains:
-                np.subtract(h.mean(axis=0), low.h.mean(axis=0), out=out["b_h"])
-            np.subtract(V.mean(axis=0), low.v.mean(axis=0), out=out["b_v"])
+                np.subtract(h.mean(axis=0), negative.h.mean(axis=0), out=out["b_h"])
+            np.subtract(V.mean(axis=0), negative.v.mean(axis=0), out=out["b_v"])
             if X is not None:
-                outer((V - low.v) / N, X, out["W_vx"], threads)
+                outer((V - negative.v) / N, X, out["W_vx"], threads)
                 if "W_hx" in self.trains:
-                    outer((h - low.h) / N, X, out["W_hx"], threads)
-        return low
+                    outer((h - negative.h) / N, X, out["W_hx"], threads)
+        return negative

@@ -48,7 +48,7 @@ class CD(Learner):
     name: ClassVar[str] = "cd"
 
     def __post_init__(self) -> None:
-        check.check_int("k", self.k, 1)
+        check.set_fields(self, k=check.check_int("k", self.k, 1))
         check.check_choice("start", self.start, ("data", "random", "logistic"))
         super().__post_init__()
 

@@ -46,11 +46,11 @@ class PCD(Learner):
     name: ClassVar[str] = "pcd"
 
     def __post_init__(self) -> None:
-        check.check_int("k", self.k, 1)
+        check.set_fields(self, k=check.check_int("k", self.k, 1))
         super().__post_init__()
 
     def init(self, model: CRBM, N: int, batch_size: int) -> dict[str, Array]:
-        chains = N if model.nx > 0 else batch_size
+        chains = N if model.nx > 0 else min(batch_size, N)
         return {
             "chains": np.zeros((chains, (model.nv + 7) // 8), np.uint8),      # a bit per unit
             "started": np.zeros(chains, np.bool_),

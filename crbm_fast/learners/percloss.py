@@ -32,7 +32,8 @@ class PercLoss(Learner):
     k : int
         Steps of Gibbs sampling; the paper uses 10.
     method : str
-        Inference the trained model predicts with.  Default: the paper's choice, mean field.
+        Inference the trained model predicts with.  Default: marginal MAP, which has the lowest free energy, what is
+        learned.  (The paper predicts with "mean-field".)
     max_iter, tol, damping
         Of that inference.
 
@@ -43,12 +44,12 @@ class PercLoss(Learner):
     """
 
     k: int = 10
-    method: Method = "mean-field"  # type: ignore[misc]
+    method: Method = "mixed-product"  # type: ignore[misc]
 
     name: ClassVar[str] = "percloss"
 
     def __post_init__(self) -> None:
-        check.check_int("k", self.k, 1)
+        check.set_fields(self, k=check.check_int("k", self.k, 1))
         super().__post_init__()
 
     def negative(self, engine: Engine, batch: Batch) -> Negative:

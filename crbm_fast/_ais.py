@@ -49,6 +49,7 @@ def ais(
     n_chains: int = 100,
     n_betas: int = 1000,
     seed: int = 0,
+    first_instance: int = 0,
     dtype: DTypeLike | None = None,
     n_threads: int | None = None,
 ) -> AIS:
@@ -67,6 +68,8 @@ def ais(
         Models each chain passes through; more for stronger weights.
     seed : int
         The draws depend on (seed, instance, chain) alone.
+    first_instance : int
+        Number of the first row, for a batch that is worked off in parts.
 
     Returns
     -------
@@ -90,6 +93,7 @@ def ais(
     n_chains = check.check_int("n_chains", n_chains, 2)
     n_betas = check.check_int("n_betas", n_betas, 1, 2**30)
     seed = check.check_int("seed", seed, 0, 2**64 - 1)
+    first_instance = check.check_int("first_instance", first_instance, 0, 2**40)
     engine = Engine(W, dtype=dtype, n_threads=n_threads)
     weights = check.check_weights(W, engine.dtype)
     b1, b2, single = check.check_biases(b_v, b_h, engine.shape, engine.dtype)
@@ -99,7 +103,8 @@ def ais(
     for start in range(0, N * n_chains, _TOGETHER):
         rows = np.arange(start, min(start + _TOGETHER, N * n_chains))
         instance = rows // n_chains
-        flat[rows] = _anneal(engine, weights, b1[instance], b2[instance], n_betas, seed, start)
+        first = first_instance * n_chains + start
+        flat[rows] = _anneal(engine, weights, b1[instance], b2[instance], n_betas, seed, first)
     top = log_w.max(axis=1, keepdims=True)
     w = np.exp(log_w - top)
     mean = w.mean(axis=1)
