@@ -123,8 +123,8 @@ class Engine:
     n_threads : int, optional
         Default: the cores this process may use, or fewer if OMP_NUM_THREADS says so.  Results have the same bits for
         any number.  For sum-product and max-product, threads share a single RBM from half a million edges on, a batch
-        from a quarter of a million edges in all; the other methods share out the instances of a batch, in quarters or
-        pieces of 64, from a million edges on.
+        from a quarter of a million edges in all; the other methods share out the instances of a batch, in
+        pieces of 20 to 64, from a million edges on.
     """
 
     def __init__(self, W: ArrayLike, *, dtype: DTypeLike | None = None, n_threads: int | None = None) -> None:

@@ -43,6 +43,7 @@ class Batch:
 
     Attributes
     ----------
+    model : CRBM
     V : (N, nv)
         Observed outputs.
     b1, b2 : (N, nv), (N, nh), or one row shared by all
@@ -61,6 +62,7 @@ class Batch:
         Whether all instances share one model: there are no features.
     """
 
+    model: CRBM
     V: Array
     b1: Array
     b2: Array
@@ -70,13 +72,6 @@ class Batch:
     seed: int
     state: dict[str, Array]
     shared: bool
-
-    def fields(self, engine: Engine, v: Array) -> Array:
-        """b2 + v W_vh, (N, nh)."""
-        theta_h = np.empty((len(v), self.b2.shape[1]), self.b2.dtype)
-        theta_h[...] = self.b2
-        _algebra.product(theta_h, v, engine._core.W, beta=1, n_threads=engine.n_threads)
-        return theta_h
 
     def walk(self, engine: Engine, v: Array, k: int, theta_h: Array | None = None) -> tuple[Array, Array]:
         """(v, h) after k steps of Gibbs sampling from v, Eq. 3; `theta_h` = b2 + v W_vh where it is known."""
@@ -197,11 +192,11 @@ class Learner:
         with timer("positive"):
             theta_h = model._field_h(V, b2)
             h = self.hidden(theta_h)
-        batch = Batch(V, b1, b2, theta_h, index, epoch, seed, state, X is None)
+        batch = Batch(model, V, b1, b2, theta_h, index, epoch, seed, state, X is None)
         with timer("negative"):
             negative = self.negative(engine, batch)
             if negative.h is None:
-                negative.h = self.hidden(batch.fields(engine, negative.v))
+                negative.h = self.hidden(model._field_h(negative.v, b2))
         with timer("gradient"):
             N, M = len(V), len(negative.v)
             if negative.gamma is None and "W_vh" in self.trains:

@@ -55,13 +55,9 @@ class PercLoss(Learner):
     def negative(self, engine: Engine, batch: Batch) -> Negative:
         start = np.zeros_like(batch.V)
         start[...] = batch.b1 > 0
-        v, h = batch.walk(engine, start, self.k)
-        # v = argmax p(v | h): b1 + h W' > 0
-        # (N, nv) = (N, nh) (nh, nv) + (N, nv)
-        v[...] = batch.b1
-        _algebra.product(v, h, engine._core.W, transpose_b=True, beta=1, n_threads=engine.n_threads)
-        np.greater(v, 0, out=v, casting="unsafe")
-        theta_h = batch.fields(engine, v)
+        _, h = batch.walk(engine, start, self.k)
+        v = (batch.model._field_v(h, batch.b1) > 0).astype(batch.V.dtype)        # argmax p(v | h)
+        theta_h = batch.model._field_h(v, batch.b2)
         found = free_energy(v, batch.b1, theta_h) < free_energy(batch.V, batch.b1, batch.theta_h)
         keep = ~found[:, np.newaxis]
         np.copyto(v, batch.V, where=keep)
