@@ -219,7 +219,8 @@ def plot(report, path):
     per_batch = 1e3 * report["batch_size"] / report["instances"]
     bars = axes[0].barh(list(phases), [per_batch * t for t in phases.values()], color="tab:blue")
     axes[0].bar_label(bars, [f" {per_batch * t:.2f}" for t in phases.values()])
-    axes[0].set(xlabel=f"ms per batch of {report['batch_size']}, one thread", title="MLE with sum-product BP, 784 / 256 / 784")
+    axes[0].set_xlabel(f"ms per batch of {report['batch_size']}, one thread")
+    axes[0].set_title("MLE with sum-product BP, 784 / 256 / 784")
     axes[0].margins(x=0.15)
     rbm = {name: t["min"] for name, t in report["times"].items() if "RBM" in name}
     colours = ["0.6" if name.startswith("Bernoulli") else "tab:red" for name in rbm]

@@ -79,7 +79,7 @@ class Table:
     def rows(self, index: Any) -> Rows:
         """The rows of an index array or slice, in `dtype`."""
         part = self.data[index]
-        with np.errstate(over="ignore"):        # check_finite says it, with the place
+        with np.errstate(all="ignore"):        # check_finite says it, with the place
             if not self.sparse:
                 return np.require(part, self.dtype, ["C", "A"])
             return SparseRows(
@@ -113,6 +113,16 @@ class Table:
         """Raise TypeError for a sparse matrix."""
         if self.sparse:
             raise TypeError(f"{self.name} is a sparse matrix; pass {self.name}.toarray()")
+
+    def check_probabilities(self) -> None:
+        """Raise ValueError at the first entry outside [0, 1]."""
+        self.check_dense()
+        for part in self.chunks():
+            rows = self.data[part]
+            wrong = ~((rows >= 0) & (rows <= 1))
+            if wrong.any():
+                r, c = np.argwhere(wrong)[0]
+                raise ValueError(f"{self.name}[{part.start + r}, {c}] = {rows[r, c]}; expected a number in [0, 1]")
 
     def check_states(self) -> None:
         """Raise ValueError at the first entry that is neither 0 nor 1."""

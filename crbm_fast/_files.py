@@ -12,9 +12,10 @@ int64 or bool:
 from __future__ import annotations
 
 import contextlib
-import io
 import json
+import math
 import os
+import re
 import secrets
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -25,11 +26,12 @@ from numpy.typing import NDArray
 
 VERSION = 1
 
-_DTYPES = {np.dtype(name) for name in ("float32", "float64", "uint8", "int64", "bool")}
+_DTYPES = {np.dtype(name).str.encode(): np.dtype(name) for name in ("float32", "float64", "uint8", "int64", "bool")}
 
 
 def write(path: str | os.PathLike[str], kind: str, meta: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write the file beside `path`, bring it to the disk, then put it in place: never half a file under `path`."""
+    check_folder(path)
     path = os.fspath(path)
     folder, name = os.path.split(os.path.abspath(path))
     text = json.dumps({"format": kind, "version": VERSION, **meta}, allow_nan=False)
@@ -65,7 +67,7 @@ def complaint(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except MemoryError:
         raise
-    except Exception as error:       # zipfile, NumPy's header parser and json raise many kinds
+    except Exception as error:       # zipfile and json raise many kinds
         reason = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{os.fspath(path)} is not a file of crbm_fast, or is damaged: {reason}") from error
 
@@ -92,19 +94,27 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
     return meta, arrays
 
 
+# what np.save writes for a C-contiguous array; NumPy's own parser evaluates more than that
+_HEADER = re.compile(rb"\{'descr': '([^']*)', 'fortran_order': False, 'shape': \(([0-9, ]{0,100})\), \} *\n")
+
+
 def _array(contents: bytes) -> NDArray[Any]:
     """An array from the bytes of a .npy; the shape it claims must be what is there."""
-    file = io.BytesIO(contents)
-    version = np.lib.format.read_magic(file)
-    if version != (1, 0):
-        raise ValueError(f"a .npy of version {version}")
-    shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
-    if dtype not in _DTYPES or fortran:
-        raise ValueError(f"an array of dtype {dtype}, order {'F' if fortran else 'C'}")
-    start = file.tell()
-    count = 1
-    for n in shape:
-        count *= int(n)
-    if any(n < 0 for n in shape) or count * dtype.itemsize != len(contents) - start:
+    if not contents.startswith(b"\x93NUMPY\x01\x00"):
+        raise ValueError("a member is not a .npy of version 1.0")
+    start = 10 + int.from_bytes(contents[8:10], "little")
+    header = _HEADER.fullmatch(contents[10:start])
+    if header is None or header[1] not in _DTYPES:
+        raise ValueError(f"an array with the header {contents[10:start][:80]!r}")
+    dtype, shape = _DTYPES[header[1]], tuple(int(n) for n in header[2].split(b",") if n.strip())
+    count = math.prod(shape)
+    if count * dtype.itemsize != len(contents) - start:
         raise ValueError(f"an array of shape {shape} in {len(contents) - start} bytes")
     return np.frombuffer(contents, dtype, count, start).reshape(shape)
+
+
+def check_folder(path: str | os.PathLike[str]) -> None:
+    """Raise FileNotFoundError, before any work is done, if there is no folder to write `path` into."""
+    folder = os.path.dirname(os.path.abspath(os.fspath(path)))
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"{os.fspath(path)!r} cannot be written: there is no folder {folder!r}")

@@ -70,14 +70,17 @@ def as_numeric(name: str, value: ArrayLike) -> NDArray[Any]:
     return array
 
 
-def as_float(name: str, value: ArrayLike, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """`value` as a C-contiguous array of `dtype`: itself where it is one already; finite."""
+def as_float(name: str, value: ArrayLike, dtype: np.dtype[Any], *, once: bool = False) -> NDArray[Any]:
+    """`value` as a C-contiguous array of `dtype`: itself where it is one already; finite.
+
+    A large copy is worth a warning, unless it is made `once`.
+    """
     array = as_numeric(name, value)
     if array.dtype != dtype:
         with np.errstate(all="ignore"):        # said below, with the place
             array = array.astype(dtype, order="C")
     elif not (array.flags.c_contiguous and array.flags.aligned):
-        if array.size > 4096:
+        if array.size > 4096 and not once:
             warn(
                 f"{name} is not C-contiguous and is copied at each call; pass np.ascontiguousarray({name})",
                 EfficiencyWarning,

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+from crbm_fast import _algebra
 from crbm_fast import _validation as check
 from crbm_fast._data import Data, Table
 from crbm_fast.learners import MSSVM, Learner, as_learner
@@ -38,8 +39,8 @@ except ImportError as error:
 __all__ = ["CRBMClassifier", "RBMTransformer"]
 
 # What CRBMClassifier learns with unless told otherwise.  Where labels have several likely states given x ("topics" of
-# tests/test_estimators.py) undamped BP ceases to converge as the weights grow, and they run away: those of MSSVM in 1 of
-# 12 fits of 50 epochs, with damping 0.25 in 2 of 2 of 200 epochs, with 0.5 in none of either.
+# tests/test_estimators.py) undamped BP ceases to converge as the weights grow, and they run away: MSSVM's in 1 of 12
+# fits of 50 epochs, with damping 0.25 in 2 of 2 of 200 epochs, with 0.5 in none of either.
 _LEARNER = MSSVM(damping=0.5)
 
 
@@ -263,7 +264,7 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
         """P(label | x) for every label, (n_samples, n_labels); for a 1-D y of its two classes, (n_samples, 2).
 
         After MSSVM and LSSVM normalised max-marginals: the best labelling with the label against the best without.
-        They rank well but are not calibrated; "mle", "cd" and "pcd" lead to estimates of the probabilities.
+        They are not calibrated; "mle", "cd" and "pcd" lead to estimates of the probabilities.
         """
         X = self._features(X)
         P = self.model_.predict_proba(X)
@@ -429,7 +430,9 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Trained
         values = self._check(X)
         H = np.empty((len(values), self.model_.nh), self.model_.dtype)
         for at in values.chunks():
-            H[at] = self.model_.conditional_h(values.rows(at))
+            theta = self.model_._field_h(values.rows(at), self.model_.b_h)        # conditional_h insists on [0, 1]
+            _algebra.logistic(theta)
+            H[at] = theta
         return H
 
     def score_samples(self, X: Any) -> NDArray[np.float64]:

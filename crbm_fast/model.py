@@ -53,6 +53,10 @@ class Inference:
         )  # fmt: skip
 
 
+def _shapes(nv: int, nh: int, nx: int) -> dict[str, tuple[int, ...]]:
+    return {"W_vh": (nv, nh), "W_vx": (nv, nx), "W_hx": (nh, nx), "b_v": (nv,), "b_h": (nh,)}
+
+
 def _parameter(name: str, doc: str) -> Any:
     return property(lambda self: self._parameters[name], lambda self, value: self._assign(name, value), doc=doc)
 
@@ -106,10 +110,10 @@ class CRBM:
         n_threads: int | None = None,
     ) -> None:
         nv, nh, nx = (check.check_int(n, v, low) for n, v, low in (("nv", nv, 1), ("nh", nh, 0), ("nx", nx, 0)))
-        scale = check.check_real("scale", scale, 0, np.inf)
+        scale = check.check_real("scale", scale, 0, 1e6)
         rng = np.random.default_rng(check.check_int("seed", seed, 0, 2**64 - 1))
         kind = check.check_dtype(dtype)
-        shapes = {"W_vh": (nv, nh), "W_vx": (nv, nx), "W_hx": (nh, nx), "b_v": (nv,), "b_h": (nh,)}
+        shapes = _shapes(nv, nh, nx)
         self._parameters = {
             name: rng.normal(0, scale, shape).astype(kind) if name in ("W_vh", "W_hx") else np.zeros(shape, kind)
             for name, shape in shapes.items()
@@ -130,18 +134,25 @@ class CRBM:
         n_threads: int | None = None,
     ) -> Self:
         """A model with copies of the given parameters; what is left out is 0.  `dtype`: that of `W_vh`."""
-        weights = check.check_weights(W_vh, dtype, "W_vh")
-        nv, nh = weights.shape
-        given: dict[str, Any] = {"W_vh": weights, "W_vx": W_vx, "W_hx": W_hx, "b_v": b_v, "b_h": b_h}
-        widths = [check.as_numeric(name, given[name]).shape for name in ("W_vx", "W_hx") if given[name] is not None]
-        nx = widths[0][-1] if widths and widths[0] else 0
-        if cls is RBM and nx > 0:
+        given = {"W_vh": W_vh, "W_vx": W_vx, "W_hx": W_hx, "b_v": b_v, "b_h": b_h}
+        first = check.as_numeric("W_vh", W_vh)
+        if first.ndim != 2:
+            raise ValueError(f"W_vh has shape {first.shape}; expected (nv, nh)")
+        kind = check.check_dtype(dtype, first)
+        arrays = {name: check.as_float(name, a, kind, once=True) for name, a in given.items() if a is not None}
+        nv, nh = first.shape
+        nx = next((arrays[name].shape[-1] for name in ("W_vx", "W_hx") if name in arrays and arrays[name].ndim), 0)
+        if issubclass(cls, RBM) and nx > 0:
             raise ValueError(f"an RBM has no features, but W_vx or W_hx has {nx} columns; use CRBM.from_parameters")
+        shapes = _shapes(nv, nh, nx)
+        for name, array in arrays.items():
+            if array.shape != shapes[name]:
+                raise ValueError(f"{name} has shape {array.shape}; expected {shapes[name]}, as W_vh has {first.shape}")
         model = cls.__new__(cls)
-        CRBM.__init__(model, nv, nh, nx, scale=0, dtype=weights.dtype, n_threads=n_threads)
-        for name, value in given.items():
-            if value is not None:
-                model._assign(name, value)
+        model._parameters = {
+            name: arrays[name].copy() if name in arrays else np.zeros(shape, kind) for name, shape in shapes.items()
+        }
+        model.inference, model.n_threads = Inference(), n_threads
         return model
 
     # --- parameters ---------------------------------------------------------------------------------------------
@@ -178,13 +189,24 @@ class CRBM:
             check.check_threads(value)
         self._n_threads = value
 
+    @property
+    def inference(self) -> Inference:
+        """What `predict` and `predict_proba` use unless told otherwise."""
+        return self._inference
+
+    @inference.setter
+    def inference(self, value: Inference) -> None:
+        if not isinstance(value, Inference):
+            raise TypeError(f"inference={value!r} must be an Inference")
+        self._inference = value
+
     def parameters(self) -> dict[str, NDArray[Any]]:
         """The five arrays themselves, by name."""
         return dict(self._parameters)
 
     def _assign(self, name: str, value: Any) -> None:
         mine = self._parameters[name]
-        array = check.as_float(name, value, mine.dtype)
+        array = check.as_float(name, value, mine.dtype, once=True)
         if array.shape != mine.shape:
             raise ValueError(f"{name} has shape {array.shape}; expected {mine.shape}")
         mine[...] = array
@@ -199,7 +221,7 @@ class CRBM:
         """A model of its own with the same parameters and settings."""
         twin = type(self).__new__(type(self))
         twin._parameters = {name: a.copy() for name, a in self._parameters.items()}
-        twin.inference, twin._n_threads = self.inference, self._n_threads
+        twin._inference, twin._n_threads = self._inference, self._n_threads
         return twin
 
     def __repr__(self) -> str:
@@ -214,7 +236,7 @@ class CRBM:
         One product each.  Without features (nx = 0, X None) the one pair (1, nv), (1, nh) that all instances share.
         """
         table = self._features(X)
-        return self._biases(None if table is None else table.rows(slice(None)))
+        return self._biases_at(table, slice(0, 1 if table is None else len(table)))
 
     def energy(self, V: ArrayLike, H: ArrayLike, X: Any = None) -> NDArray[np.float64]:
         """E(v, h, x) of Eq. 2 for every instance, (N,)."""
@@ -228,7 +250,7 @@ class CRBM:
         for at in chunks(len(v)):
             b1, b2 = self._biases_at(features, at)
             v_, h_ = (np.asarray(a.rows(at)) for a in (v, h))
-            theta_v = self._field_v(h_, b1)
+            theta_v = _finite(self._field_v(h_, b1), "b1 + W_vh h")
             E[at] = -(v_ * theta_v).sum(axis=1, dtype=np.float64) - (h_ * b2).sum(axis=1, dtype=np.float64)
         return E
 
@@ -241,17 +263,18 @@ class CRBM:
         for at in chunks(len(v)):
             b1, b2 = self._biases_at(features, at)
             v_ = np.asarray(v.rows(at))
-            F[at] = free_energy(v_, b1, self._field_h(v_, b2))
+            F[at] = free_energy(v_, b1, _finite(self._field_h(v_, b2), "b2 + v W_vh"))
         return F
 
     def conditional_h(self, V: ArrayLike, X: Any = None) -> NDArray[Any]:
         """P(h_j = 1 | v, x), Eq. 3, (N, nh).  V may hold probabilities in place of states."""
         v = self._units("V", V)
+        v.check_probabilities()
         features = self._features(X, len(v))
         out = np.empty((len(v), self.nh), self.dtype)
         for at in chunks(len(v)):
             _, b2 = self._biases_at(features, at)
-            theta = self._field_h(np.asarray(v.rows(at)), b2)
+            theta = _finite(self._field_h(np.asarray(v.rows(at)), b2), "b2 + v W_vh")
             _algebra.logistic(theta)
             out[at] = theta
         return out
@@ -259,11 +282,12 @@ class CRBM:
     def conditional_v(self, H: ArrayLike, X: Any = None) -> NDArray[Any]:
         """P(v_i = 1 | h, x), Eq. 3, (N, nv).  H may hold probabilities in place of states."""
         h = self._units("H", H)
+        h.check_probabilities()
         features = self._features(X, len(h))
         out = np.empty((len(h), self.nv), self.dtype)
         for at in chunks(len(h)):
             b1, _ = self._biases_at(features, at)
-            theta = self._field_v(np.asarray(h.rows(at)), b1)
+            theta = _finite(self._field_v(np.asarray(h.rows(at)), b1), "b1 + W_vh h")
             _algebra.logistic(theta)
             out[at] = theta
         return out
@@ -390,23 +414,28 @@ class CRBM:
 
         The format is described in `crbm_fast/_files.py`; `numpy.load` opens it too.
         """
-        meta = {"model": type(self).__name__, "inference": asdict(self.inference)}
+        for name, p in self._parameters.items():
+            check.check_finite(name, p, p)
+        meta = {"model": "RBM" if isinstance(self, RBM) else "CRBM", "inference": asdict(self.inference)}
         _files.write(path, "crbm_fast model", meta, self._parameters)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, n_threads: int | None = None) -> Self:
         """The model that `save` wrote.  Never runs code from the file; a bad file gets a ValueError."""
+        if n_threads is not None:
+            check.check_threads(n_threads)
         meta, arrays = _files.read(path, "crbm_fast model")
         kinds: dict[str, type[CRBM]] = {"CRBM": CRBM, "RBM": RBM}
         with _files.complaint(path):
             kind = kinds[meta["model"]]
+        if kind is CRBM and issubclass(cls, RBM):
+            raise TypeError(f"{os.fspath(path)} holds a CRBM; load it with crbm_fast.CRBM.load")
+        with _files.complaint(path):
             if sorted(arrays) != sorted(PARAMETERS):
                 raise ValueError(f"it holds {sorted(arrays)}")
-            model = kind.from_parameters(arrays["W_vh"], **{n: arrays[n] for n in PARAMETERS[1:]}, n_threads=n_threads)
+            model = (cls if issubclass(cls, kind) else kind).from_parameters(**arrays, n_threads=n_threads)
             model.inference = Inference(**meta["inference"])
-        if not isinstance(model, cls):
-            raise TypeError(f"{os.fspath(path)} holds a {kind.__name__}; load it with crbm_fast.{kind.__name__}.load")
-        return model
+        return model  # type: ignore[return-value]
 
     # --- shared -----------------------------------------------------------------------------------------------------
 
@@ -446,7 +475,8 @@ class CRBM:
         return affine(X, self.W_vx, self.b_v, threads), affine(X, self.W_hx, self.b_h, threads)
 
     def _biases_at(self, features: Table | None, at: slice) -> tuple[NDArray[Any], NDArray[Any]]:
-        return self._biases(None if features is None else features.rows(at), at.stop - at.start)
+        b1, b2 = self._biases(None if features is None else features.rows(at), at.stop - at.start)
+        return _finite(b1, "b_v + W_vx x"), _finite(b2, "b_h + W_hx x")
 
     def _field_h(self, V: NDArray[Any], b2: NDArray[Any]) -> NDArray[Any]:
         """b2 + V W_vh, (N, nh)."""
@@ -502,6 +532,14 @@ class RBM(CRBM):
         n_threads: int | None = None,
     ) -> None:
         super().__init__(nv, nh, 0, scale=scale, seed=seed, dtype=dtype, n_threads=n_threads)
+
+
+def _finite(theta: NDArray[Any], what: str) -> NDArray[Any]:
+    """theta, or ValueError where finite numbers have added up to more than inference can take."""
+    if check.beyond(theta) >= 0:
+        limit = f"{check.LIMITS[theta.dtype]:g} in {theta.dtype}"
+        raise ValueError(f"{what} is not finite, or beyond {limit}; scale the features or the weights")
+    return theta
 
 
 def _check_keywords(given: dict[str, Any], known: tuple[str, ...]) -> None:

@@ -48,8 +48,8 @@ class Optimizer:
     ) -> tuple[float, float]:  # fmt: skip
         """Take the t-th step (from 1), at `factor` times the learning rate.
 
-        Returns the largest |change| of a parameter and the norm of the gradient; where that is not finite, the
-        parameters are lost.
+        Returns the largest |change| of a parameter and the norm of the gradient, weight decay included; where that is
+        not finite, the parameters are lost.
         """
         changes, squares = zip(
             *(
@@ -131,7 +131,7 @@ class Adam(Optimizer):
     def __post_init__(self) -> None:
         check.set_fields(
             self, beta1=check.check_real("beta1", self.beta1, 0, 1), beta2=check.check_real("beta2", self.beta2, 0, 1),
-            epsilon=check.check_positive("epsilon", self.epsilon),
+            epsilon=check.check_real("epsilon", self.epsilon, 1e-30, np.inf),        # not 0 in float32
         )  # fmt: skip
         super().__post_init__()
 

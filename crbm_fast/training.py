@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
@@ -26,7 +26,7 @@ from crbm_fast import _validation as check
 from crbm_fast._data import Data, Table, chunks, permuted
 from crbm_fast.inference import Engine
 from crbm_fast.learners import Learner, as_learner
-from crbm_fast.learners.base import Diverged, Timer
+from crbm_fast.learners.base import Diverged, Timer, biases
 from crbm_fast.model import CRBM, Inference
 from crbm_fast.optimizers import Optimizer, as_optimizer, as_schedule
 
@@ -77,7 +77,7 @@ class Epoch:
     max_iter : int
         Iterations it could do.
     gradient_norm : float
-        Of the learner's part of the objective, without weight decay; mean over the batches.
+        Of the objective, weight decay included; mean over the batches.
     weight_norm : float
         Of all parameters, after the epoch.
     learning_rate : float
@@ -150,7 +150,7 @@ def train(
     seed: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     resume: bool = False,
-    callbacks: Iterable[Callback] = (),
+    callbacks: Sequence[Callback] = (),
     progress: bool | None = None,
 ) -> History:
     """Fit `model`, in place, to outputs V given features X.
@@ -193,8 +193,8 @@ def train(
         Go on from `checkpoint` if it exists.  The arguments must be those of the interrupted run, but `epochs` (which
         the schedules "linear" and "cosine" depend on), `patience`, `callbacks`, `progress` and the model's initial
         parameters and `n_threads` may differ.
-    callbacks : iterable of callables
-        Each is called as callback(epoch, model) after an epoch; a true result ends the training.
+    callbacks : sequence of callables
+        Each is called as callback(epoch, model) after an epoch; if it returns True, training ends.
     progress : bool, optional
         A bar by tqdm.  Default: if tqdm is installed and stderr is a terminal.
 
@@ -236,7 +236,13 @@ def train(
         raise ValueError("learner='logistic' needs features; this model has nx=0")
     if resume and checkpoint is None:
         raise ValueError("resume=True needs checkpoint, the file to resume from")
-    callbacks = tuple(callbacks)
+    if callable(callbacks) or callbacks is None or not all(callable(callback) for callback in callbacks):
+        raise TypeError(f"callbacks={callbacks!r} must be a list of functions of (epoch, model)")
+    if checkpoint is not None:
+        _files.check_folder(checkpoint)
+    for name, p in model.parameters().items():
+        if not p.flags.writeable:
+            raise ValueError(f"{name} of the model is read-only (a memory map?); train model.copy()")
     data, valid = _check_data(model, X, V, validation, seed)
     run = _Run(model, method, ascent, data, valid, batch_size, weight_decay, seed)
     run.config = {
@@ -267,7 +273,7 @@ def train(
                 run.save(checkpoint)
             logger.info("%s", _line(method, result))
             answers = [callback(result, model) for callback in callbacks]
-            if any(answers):
+            if any(isinstance(answer, bool | np.bool_) and answer for answer in answers):
                 break
     finally:
         if bar is not None:
@@ -361,6 +367,11 @@ class _Run:
     history: History = field(default_factory=History)
 
     def begin(self) -> None:
+        """Start anew."""
+        self.learner.prepare(self.model)
+        self.allocate()
+
+    def allocate(self) -> None:
         """The state before the first epoch."""
         self.learner_state = self.learner.init(self.model, self.data.size, self.batch_size)
         self.optimizer_state = self.optimizer.init(self._trained())
@@ -398,7 +409,7 @@ class _Run:
                 )  # fmt: skip
                 if not (np.isfinite(norm) and change <= _LARGEST_STEP):
                     raise Diverged(f"a step changed a parameter by {change:.3g}", norm)
-                engine._core.update(model.W_vh)        # finite, as the step was
+                engine._core.update(model.W_vh)        # finite, as the norm is
             norms += norm
             if negative.n_iter is not None and negative.converged is not None:
                 iterations += int(negative.n_iter.sum())
@@ -407,9 +418,9 @@ class _Run:
             if bar is not None:
                 bar.update()
         how = self.learner.inference(number)
-        weight_norm = _norm(model.parameters(), engine.n_threads)
-        if not np.isfinite(weight_norm):
-            raise Diverged(f"the parameters have the norm {weight_norm}", norm)
+        for name, p in parameters.items():
+            if check.beyond(p) >= 0:
+                raise Diverged(f"{name} has an entry that is not finite, or beyond {check.LIMITS[p.dtype]:g}", norm)
         with timer("evaluation"):
             train_error = _error(model, engine, how, self.data, _MONITORED, self.seed)
             valid_error = None
@@ -424,7 +435,7 @@ class _Run:
             epoch=number, train_error=train_error, valid_error=valid_error,
             converged=converged / counted if counted else None, n_iter=iterations / counted if counted else None,
             max_iter=how.max_iter, gradient_norm=norms / self.batch,
-            weight_norm=weight_norm,
+            weight_norm=_norm(model.parameters(), engine.n_threads),
             learning_rate=factor * self.optimizer.learning_rate,
             seconds=timer.seconds | {"total": perf_counter() - begin},
         )  # fmt: skip
@@ -441,8 +452,8 @@ class _Run:
         kept = "." if checkpoint is None else f", and so has the checkpoint {os.fspath(checkpoint)}."
         return DivergenceError(
             f"training diverged in epoch {self.epoch + 1}, batch {self.batch}: {error}. Lower learning_rate "
-            f"({self.optimizer.learning_rate:g}), scale the features to about [-1, 1], or add weight_decay. The model "
-            f"has the parameters of epoch {self.epoch}{kept}",
+            f"({self.optimizer.learning_rate:g}), scale the features to about [-1, 1], or look at weight_decay. The "
+            f"model has the parameters of epoch {self.epoch}{kept}",
             self.epoch + 1, self.batch, error.norm,
         )  # fmt: skip
 
@@ -487,7 +498,7 @@ class _Run:
                 f"{self.config[key]!r}; call with the same arguments, or with resume=False to start anew"
             )
         with _files.complaint(path):
-            self.begin()
+            self.allocate()
             history = History(Epoch(**e) for e in meta["history"])
             history.best_epoch = None if meta["best_epoch"] is None else int(meta["best_epoch"])
             if int(meta["epoch"]) != len(history) or int(meta["steps"]) < 0:
@@ -507,7 +518,11 @@ class _Run:
 
 
 def _norm(arrays: dict[str, NDArray[Any]], n_threads: int) -> float:
-    return float(np.sqrt(sum(_algebra.sum_squares(a, n_threads=n_threads) for a in arrays.values())))
+    largest = max(float(np.abs(a).max(initial=0)) for a in arrays.values())
+    if largest < 1e15:
+        return float(np.sqrt(sum(_algebra.sum_squares(a, n_threads=n_threads) for a in arrays.values())))
+    # the squares might overflow
+    return largest * float(np.sqrt(sum(np.square(a / largest, dtype=np.float64).sum() for a in arrays.values())))
 
 
 def _error(model: CRBM, engine: Engine, how: Inference, data: Data, count: int, seed: int) -> float:
@@ -515,7 +530,7 @@ def _error(model: CRBM, engine: Engine, how: Inference, data: Data, count: int, 
     count, wrong = min(count, data.size), 0
     for part in chunks(count):
         X, V = data.take(data.rows(permuted(np.arange(part.start, part.stop), data.size, seed, 0)))
-        b1, b2 = model._biases(X)
+        b1, b2 = biases(model, X)
         if X is None:
             h = model._field_h(V, b2)
             _algebra.logistic(h)

@@ -3,8 +3,8 @@
  *   g' = g - decay p          gradient of the objective minus decay/2 |p|^2
  *
  * g is the gradient of what is maximised.  All arrays are (n,) and do not overlap.
- * Each returns the largest |change| of a parameter, and in *squares the sum of g_i^2, accumulated in double: where g is
- * not finite, nor is that, and the parameters are lost.
+ * Each returns the largest |change| of a parameter, and in *squares the sum of g'_i^2, accumulated in double: where g' is
+ * not finite, nor is that, and the parameters are lost; where it is, so are they.
  */
 #ifndef CRBM_OPTIMIZERS_H
 #define CRBM_OPTIMIZERS_H
@@ -21,8 +21,8 @@ static double momentum_step(void *p, void *velocity, const void *g, double rate,
         const ptrdiff_t live = V_LIVE(i, n);
         const vreal old = v_load_part((real *)p + i, live, 0);
         vreal u = v_load_part((const real *)g + i, live, 0);
-        sum += (double)v_sum(u * u);
         u -= old * (real)decay;
+        sum += (double)v_sum(u * u);
         if (velocity) {
             u += v_load_part((real *)velocity + i, live, 0) * (real)momentum;
             v_store_part((real *)velocity + i, u, live);
@@ -47,8 +47,8 @@ static double adam_step(void *p, void *m, void *s, const void *g, double rate, d
         const ptrdiff_t live = V_LIVE(i, n);
         const vreal old = v_load_part((real *)p + i, live, 0);
         vreal u = v_load_part((const real *)g + i, live, 0);
-        sum += (double)v_sum(u * u);
         u -= old * (real)decay;
+        sum += (double)v_sum(u * u);
         vreal mean = v_load_part((real *)m + i, live, 0), square = v_load_part((real *)s + i, live, 0);
         mean += (u - mean) * (real)(1 - beta1);
         square += (u * u - square) * (real)(1 - beta2);

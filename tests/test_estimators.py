@@ -161,12 +161,25 @@ def test_bad_parameters(kind, parameters, error, message, labels):
 def test_divergence_leaves_the_last_good_model(kind, labels):
     X, Y = labels
     estimator = kind(learning_rate=0.01, random_state=0).partial_fit(X, Y)
-    before = estimator.model_.W_vh.copy()
+    before = {name: p.copy() for name, p in estimator.model_.parameters().items()}
     with pytest.raises(cf.DivergenceError, match=r"Lower learning_rate \(1e\+06\)"):
         estimator.set_params(learning_rate=1e6).partial_fit(X, Y)
-    np.testing.assert_array_equal(estimator.model_.W_vh, before)
-    estimator.set_params(learning_rate=0.01).partial_fit(X, Y)
+    with pytest.raises(cf.DivergenceError, match="scale the features"):
+        estimator.set_params(learning_rate=0.01).partial_fit(1e160 * X, Y)
+    for name, p in estimator.model_.parameters().items():
+        np.testing.assert_array_equal(p, before[name])
+    # the infinite gradient is forgotten: all parameters go on learning
+    estimator.partial_fit(X, Y)
+    assert all((p != before[name]).all() for name, p in estimator.model_.parameters().items())
     assert len(estimator.history_) == 2
+
+
+def test_threads_are_asked_for(labels):
+    X, Y = labels
+    classifier = CRBMClassifier(**QUICK).fit(X, Y)
+    for n_jobs, n_threads in ((None, 1), (-1, None), (2, 2)):
+        classifier.set_params(n_jobs=n_jobs).predict(X)
+        assert classifier.model_.n_threads == n_threads
 
 
 def test_not_a_number_is_refused(labels, grey):

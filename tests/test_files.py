@@ -160,6 +160,8 @@ HEADER = b"\x93NUMPY\x01\x00v\x00"
         {"b_v": HEADER + b"{'descr': '<f8', 'fortran_order': False, 'shape': (-1,), }".ljust(117) + b"\n"},
         {"b_v": HEADER + b"{'descr': '|O', 'fortran_order': False, 'shape': (5,), }".ljust(117) + b"\n"},
         {"b_v": HEADER + b"{'descr': ('<f8',".ljust(117) + b"\n"},
+        {"b_v": b"\x93NUMPY\x01\x00\xb0\x26" + b"-" * 9903 + b"1"},
+        {"b_v": HEADER + b"{'descr': '<f8', 'fortran_order': False, 'shape': (5L,), }".ljust(117) + b"\n" + bytes(40)},
         {"b_v": HEADER + b"__import__('os').mkdir('pwned')".ljust(117) + b"\n"},
         {"meta": np.frombuffer(b"{", np.uint8)},
         {"meta": np.frombuffer(b"[" * 100_000, np.uint8)},
@@ -186,7 +188,7 @@ def test_no_pickle_is_ever_run(saved, tmp_path):
     Bomb.path = str(tmp_path / "pwned")
     path = tmp_path / "hostile.npz"
     pack(path, members(saved, b_v=np.array([Bomb()] * 5, object)))
-    with pytest.raises(ValueError, match="dtype object"):
+    with pytest.raises(ValueError, match="an array with the header"):
         cf.CRBM.load(path)
     path.write_bytes(pickle.dumps(Bomb()))
     with pytest.raises(ValueError, match="not a file of crbm_fast"):
@@ -227,6 +229,37 @@ def test_a_checkpoint_is_not_a_model_and_a_model_no_checkpoint(saved, rng):
     cf.train(cf.CRBM(5, 4, 3), X, V, epochs=1, checkpoint=path)
     with pytest.raises(ValueError, match="expected a 'crbm_fast model'"):
         cf.CRBM.load(path)
+
+
+def test_a_small_file_does_not_ask_for_much_memory(saved, tmp_path):
+    """Shapes are compared before anything of the size they multiply to is made: 10^6 x 10^6 here."""
+    path, n = tmp_path / "hostile.npz", 10**6
+    wide = np.zeros((1, n), np.float32)
+    pack(path, members(saved, W_vh=wide, W_vx=wide, b_v=np.zeros(1), b_h=np.zeros(n), W_hx=np.zeros((0, 0))))
+    with pytest.raises(ValueError, match="W_hx has shape"):
+        cf.CRBM.load(path)
+
+
+def test_what_cannot_be_loaded_is_not_saved(saved, tmp_path):
+    model, path = saved
+    before = path.read_bytes()
+    model.b_v[2] = np.nan
+    with pytest.raises(ValueError, match=r"b_v\[2\] = nan"):
+        model.save(path)
+    assert path.read_bytes() == before
+
+    class Mine(cf.RBM):
+        pass
+
+    Mine(3, 2).save(path)
+    assert type(Mine.load(path)) is Mine
+    with pytest.raises(ValueError, match="no features"):
+        Mine.from_parameters(np.ones((3, 2)), W_vx=np.ones((3, 4)))
+
+
+def test_a_bad_argument_is_not_blamed_on_the_file(saved):
+    with pytest.raises(ValueError, match=r"^n_threads=0 is outside"):
+        cf.CRBM.load(saved[1], n_threads=0)
 
 
 def test_a_missing_file_is_a_missing_file(tmp_path):

@@ -234,7 +234,7 @@ def test_percloss_without_a_better_state_has_no_gradient(rng):
 def test_logistic_trains_the_logistic_part_alone(tiny):
     model, X, V = tiny
     learner = Logistic()
-    learner.init(model, 5, 5)
+    learner.prepare(model)
     assert not model.W_vh.any()
     got, _ = gradient(model, learner, X, V)
     want = finite_differences(ref.log_likelihood, model, X, V, ("W_vx", "b_v"))
@@ -293,7 +293,8 @@ def test_a_plain_rbm_learns_by_every_learner(learner):
 
 def test_names():
     assert sorted(LEARNERS) == ["cd", "logistic", "lssvm", "mle", "mssvm", "pcd", "percloss"]
-    assert as_learner("cd") == CD(k=1, start="data")
+    assert as_learner("cd") == CD(1, "data")
+    assert PercLoss(3) == PercLoss(k=3)
     assert MLE().inference(10) == cf.Inference("sum-product", 17, 1e-3, 0.0)
     assert MLE("mean-field", max_iter=5).inference(10).max_iter == 5
     assert MSSVM().inference(1).method == "mixed-product"

@@ -271,6 +271,9 @@ def test_copy_is_independent(rng):
         (lambda m: cf.CRBM(0, 4, 3), ValueError, "nv=0 is outside"),
         (lambda m: cf.CRBM(5, 4, 3, dtype="float16"), TypeError, "float16"),
         (lambda m: cf.CRBM(5, 4, 3, scale=-1), ValueError, "scale=-1"),
+        (lambda m: cf.CRBM(5, 4, 3, scale=1e300), ValueError, "scale=1e\\+300 is outside"),
+        (lambda m: m.conditional_h(np.full((1, 5), 1.5), np.zeros((1, 3))), ValueError, r"V\[0, 0\] = 1.5; expected"),
+        (lambda m: setattr(m, "inference", None), TypeError, "inference=None must be an Inference"),
         (lambda m: cf.CRBM(5, 4, 3, n_threads=0), ValueError, "n_threads=0"),
         (lambda m: cf.CRBM.from_parameters(np.zeros(5)), ValueError, r"W_vh has shape \(5,\); expected \(nv, nh\)"),
         (lambda m: cf.CRBM.from_parameters(np.zeros((5, 4)), W_vx=np.zeros((4, 3))), ValueError, "W_vx has shape"),
@@ -281,6 +284,33 @@ def test_copy_is_independent(rng):
 def test_errors(rng, call, kind, message):
     with pytest.raises(kind, match=message):
         call(make_crbm(rng, 5, 4, 3))
+
+
+def test_overflow_is_an_error_not_a_number():
+    big = [[1e20, -1e20]]
+    model = cf.CRBM.from_parameters(np.zeros((2, 1)), W_hx=big, W_vx=big * 2, dtype="float32")
+    x = [[1e20, 1e20]]
+    for call in (model.biases, model.predict, lambda x: model.free_energy([[0, 1]], x),
+                 lambda x: model.energy([[0, 1]], [[1]], x), lambda x: model.conditional_h([[0, 1]], x),
+                 lambda x: model.conditional_v([[1]], x), model.log_partition, model.sample):  # fmt: skip
+        with pytest.raises(ValueError, match="scale the features or the weights"):
+            call(x)
+    broken = cf.CRBM(2, 1, 2)
+    broken.W_vh[0, 0] = np.nan
+    with pytest.raises(ValueError, match="not finite"):
+        broken.conditional_h([[1, 1]], [[0, 0]])
+
+
+def test_fortran_order_is_copied_without_a_word(rng):
+    W = np.asfortranarray(rng.normal(size=(100, 90)))
+    model = cf.CRBM.from_parameters(W)
+    model.W_vh = W
+    np.testing.assert_array_equal(model.W_vh, W)
+
+
+def test_harmless_underflow_is_no_error(rng):
+    with np.errstate(all="raise"):
+        make_crbm(rng, 5, 4, 3).predict(rng.normal(size=(4, 3)) * 1e-300)
 
 
 def test_a_sparse_matrix_with_wrong_indices_is_refused(rng):

@@ -431,6 +431,27 @@ def test_errors_of_callers_are_not_divergence():
         fit(learning_rate=20.0)
 
 
+def test_overflow_on_validation_data_is_divergence():
+    _, V = denoising()
+    with pytest.raises(cf.DivergenceError, match="the biases b"):
+        fit(epochs=30, learning_rate=0.5, validation=(np.full((5, 12), 9e29), V[:5]))
+
+
+def test_absurd_weight_decay_is_divergence():
+    for optimizer in ("adam", "sgd"):
+        with pytest.raises(cf.DivergenceError, match="weight_decay"):
+            fit(weight_decay=1e30, optimizer=optimizer)
+
+
+def test_large_weights_can_be_trained():
+    """Squares of 1e19 overflow in float32; the norm does not."""
+    X, V = denoising()
+    model = cf.CRBM(12, 8, 12)
+    model.W_vh = np.full((12, 8), 1e20)
+    history = cf.train(model, X, V, epochs=1)
+    np.testing.assert_allclose(history[0].weight_norm, 1e20 * np.sqrt(96), rtol=1e-3)
+
+
 def test_saturated_training_stays_finite():
     """Large steps drive units into saturation; no NaN comes out."""
     for name in LEARNERS:
@@ -514,7 +535,10 @@ def spoiled(array, value, dtype=float):
         ({"seed": -1}, ValueError, "seed=-1"),
         ({"resume": True}, ValueError, "resume=True needs checkpoint"),
         ({"learner": "bp"}, ValueError, "learner='bp' is not one of: 'mle'"),
-        ({"checkpoint": "/nonexistent/run.npz"}, FileNotFoundError, "nonexistent"),
+        ({"checkpoint": "/nonexistent/run.npz"}, FileNotFoundError, "run.npz' cannot be written: there is no folder"),
+        ({"callbacks": print}, TypeError, "must be a list of functions"),
+        ({"callbacks": ["x"]}, TypeError, "must be a list of functions"),
+        ({"optimizer": Adam(epsilon=1e-8), "learning_rate": "fast"}, TypeError, "learning_rate='fast'"),
     ],
 )
 def test_bad_hyperparameters(kw, kind, message):
@@ -553,6 +577,28 @@ def test_bad_data_is_refused_before_any_training(tmp_path, data, kind, message):
             cf.train(model, given[0], given[1], validation=given[2], checkpoint=path)
     assert_same_parameters(model, before)
     assert not path.exists()
+
+
+def test_a_read_only_model_is_refused():
+    X, V = denoising()
+    model = cf.CRBM(12, 8, 12)
+    model.W_hx.flags.writeable = False
+    with pytest.raises(ValueError, match=r"W_hx of the model is read-only .*; train model\.copy\(\)"):
+        cf.train(model, X, V)
+    cf.train(model.copy(), X, V, epochs=1)
+
+
+def test_a_run_that_cannot_start_leaves_the_model_alone(tmp_path):
+    X, V = denoising()
+    model = cf.CRBM(12, 8, 12)
+    before = model.copy()
+    for kw in ({"learner": "logistic"}, {"start": "logistic"}):
+        with pytest.raises(FileNotFoundError):
+            cf.train(model, X, V, checkpoint=tmp_path / "none" / "run.npz", **kw)
+    (tmp_path / "run.npz").write_bytes(b"damaged")
+    with pytest.raises(ValueError, match="damaged"):
+        cf.train(model, X, V, "logistic", checkpoint=tmp_path / "run.npz", resume=True)
+    assert_same_parameters(model, before)
 
 
 def test_a_model_is_needed():

@@ -37,6 +37,14 @@ class Diverged(Exception):  # noqa: N818 -- users see training.DivergenceError
         self.norm = norm
 
 
+def biases(model: CRBM, X: Rows | None) -> tuple[Array, Array]:
+    """b1 and b2, finite."""
+    b1, b2 = model._biases(X)
+    if check.beyond(b1) >= 0 or check.beyond(b2) >= 0:
+        raise Diverged("the biases b + W x overflow", np.inf)
+    return b1, b2
+
+
 @dataclass(slots=True)
 class Batch:
     """A minibatch as a learner sees it.
@@ -155,6 +163,9 @@ class Learner:
         T = 7 + epoch if self.max_iter is None else self.max_iter       # Section 6, observation (1)
         return Inference(self.method, T, self.tol, self.damping)
 
+    def prepare(self, model: CRBM) -> None:
+        """What a new run changes in the model before it starts."""
+
     def init(self, model: CRBM, N: int, batch_size: int) -> dict[str, Array]:
         """Arrays to keep from batch to batch and in checkpoints."""
         return {}
@@ -186,9 +197,7 @@ class Learner:
         """Write the gradient of the mean objective over the batch into `out`; returns the negative phase."""
         threads = engine.n_threads
         with timer("biases"):
-            b1, b2 = model._biases(X)
-            if check.beyond(b1) >= 0 or check.beyond(b2) >= 0:
-                raise Diverged("the biases b + W x overflow", np.inf)
+            b1, b2 = biases(model, X)
         with timer("positive"):
             theta_h = model._field_h(V, b2)
             h = self.hidden(theta_h)

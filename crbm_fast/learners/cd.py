@@ -8,7 +8,7 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -43,7 +43,7 @@ class CD(Learner):
 
     k: int = 1
     start: Literal["data", "random", "logistic"] = "data"
-    method: Method = "mean-field"  # type: ignore[misc]
+    method: Method = field(default="mean-field", kw_only=True)  # type: ignore[misc]
 
     name: ClassVar[str] = "cd"
 

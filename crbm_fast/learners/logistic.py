@@ -9,7 +9,7 @@ import numpy as np
 
 from crbm_fast import _algebra
 from crbm_fast.inference import Engine
-from crbm_fast.learners.base import Array, Batch, Learner, Negative
+from crbm_fast.learners.base import Batch, Learner, Negative
 from crbm_fast.model import CRBM, Inference
 
 
@@ -27,9 +27,8 @@ class Logistic(Learner):
     method: ClassVar[Any] = "mean-field"
     trains: ClassVar[tuple[str, ...]] = ("W_vx", "b_v")
 
-    def init(self, model: CRBM, N: int, batch_size: int) -> dict[str, Array]:
+    def prepare(self, model: CRBM) -> None:
         model.W_vh[...] = 0
-        return {}
 
     def inference(self, epoch: int) -> Inference:
         return Inference(self.method, 1)

@@ -7,7 +7,7 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -41,7 +41,7 @@ class PCD(Learner):
     """
 
     k: int = 1
-    method: Method = "mean-field"  # type: ignore[misc]
+    method: Method = field(default="mean-field", kw_only=True)  # type: ignore[misc]
 
     name: ClassVar[str] = "pcd"
 

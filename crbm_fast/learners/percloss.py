@@ -7,7 +7,7 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
@@ -44,7 +44,7 @@ class PercLoss(Learner):
     """
 
     k: int = 10
-    method: Method = "mixed-product"  # type: ignore[misc]
+    method: Method = field(default="mixed-product", kw_only=True)  # type: ignore[misc]
 
     name: ClassVar[str] = "percloss"
 

@@ -154,7 +154,7 @@ static void vectors(ptrdiff_t n)
         CHECK(k->momentum_step(p, NULL, x, 0.1, 0, 0, &squares, n) <= 0.301);
         CHECK(k->momentum_step(p, m, x, 0.1, 0.9, 0.01, &squares, n) < 1);
         k->fill(m, 0, n);
-        CHECK(k->adam_step(p, m, s, x, 0.01, 0.9, 0.999, 1e-8, 0.01, &squares, n) < 1);
+        CHECK(k->adam_step(p, m, s, x, 0.01, 0.9, 0.999, 1e-8, 0, &squares, n) < 1);
         CHECK(squares == k->sum_squares(x, n));
         CHECK(all_finite(p, n) && all_finite(m, n) && all_finite(s, n));
         free(p), free(m), free(s);
