@@ -421,6 +421,11 @@ def test_features_of_absurd_size_diverge_with_an_error():
         fit(data=(X * 1e29, V), start="logistic")
 
 
+def test_inference_that_never_converges_is_said():
+    with pytest.warns(cf.ConvergenceWarning, match=r"converged on 0.0 % of the instances only.*damping"):
+        fit(MLE(max_iter=1, tol=1e-9))
+
+
 def test_errors_of_callers_are_not_divergence():
     def fail(epoch, model):
         raise FloatingPointError("mine")
