@@ -35,7 +35,7 @@ _MAX_ENUMERATED = 25
 
 
 class ConvergenceWarning(UserWarning):
-    """Inference on a single RBM, or on nearly all instances of an epoch, stopped at `max_iter` before reaching `tol`."""
+    """Inference on one RBM, or on nearly all instances of an epoch, stopped at `max_iter` before reaching `tol`."""
 
 
 @dataclass(slots=True, eq=False, repr=False)

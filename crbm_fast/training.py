@@ -36,7 +36,7 @@ logger = logging.getLogger("crbm_fast")
 _MONITORED = 1000
 # A step that changes a parameter by more has left all scales on which logits mean something.
 _LARGEST_STEP = 1e3
-# Fraction of instances on which inference must converge; the paper trains well with 60 %, some data with 10 %.
+# Fraction of instances on which inference must converge for its gradients to mean something.
 _FEW_CONVERGED = 0.05
 # Epochs, and steps, that the logistic fit of start="logistic" makes at least.
 _START_EPOCHS, _START_STEPS = 3, 1000
@@ -208,7 +208,7 @@ def train(
     Warns
     -----
     ConvergenceWarning
-        When inference converged on next to no instance in the last epoch.
+        When inference without damping converged on next to no instance in the last epoch.
 
     Raises
     ------
@@ -287,7 +287,8 @@ def train(
             bar.close()
     run.finish()
     last = run.history[-1] if run.history else None
-    if last is not None and last.converged is not None and last.converged < _FEW_CONVERGED:
+    # damped messages are on their way much longer
+    if last and last.converged is not None and last.converged < _FEW_CONVERGED and method.damping == 0:
         check.warn(
             f"in epoch {last.epoch} inference converged on {100 * last.converged:.1f} % of the instances only; its "
             "gradients mean little then. Lower learning_rate, add weight_decay, or give the learner damping (0.5)",
