@@ -68,14 +68,14 @@ def test_scikit_learn(estimator, check):
         check(estimator)
 
 
-def test_scikit_learn_is_imported_only_by_the_estimators():
+def test_scikit_learn_is_imported_only_by_the_estimators(tmp_path):
     code = (
         "import sys, crbm_fast; assert not any(m.startswith('sklearn') for m in sys.modules);"
         "sys.modules['sklearn'] = None\n"
         "try: import crbm_fast.estimators\n"
         "except ImportError as error: print(error)"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path)
     assert 'pip install "crbm_fast[sklearn]"' in run.stdout
 
 
