@@ -88,7 +88,8 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
         text = arrays.pop("meta").astype(np.uint8).tobytes()
         meta = json.loads(text)
         if not isinstance(meta, dict) or meta.get("format") != kind:
-            raise ValueError(f"expected a {kind!r}")
+            found = meta.get("format") if isinstance(meta, dict) else None
+            raise ValueError(f"expected a {kind!r}, found {found!r}")
         if meta.get("version") != VERSION:
             raise ValueError(f"version {meta.get('version')!r}, but this crbm_fast reads {VERSION}; upgrade it")
     return meta, arrays

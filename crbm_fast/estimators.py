@@ -150,6 +150,8 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
 
     Notes
     -----
+    Damping makes MSSVM safe, and about four times as slow as "mssvm" without it.
+
     Features should be standardised.  Much data may want larger batches and fewer epochs; `validation_fraction` with
     `patience` finds out how many.
 
@@ -336,7 +338,8 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
 class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Trained):  # type: ignore[misc]
     """Restricted Boltzmann machine whose hidden units are the new features; in place of `BernoulliRBM`.
 
-    The values of the features are taken as P(v = 1): 0 and 1, or grey levels between.
+    The values of the features are taken as P(v = 1): 0 and 1, or grey levels between.  As in `BernoulliRBM`, others are
+    not refused, but mean little: scale them by `sklearn.preprocessing.MinMaxScaler`.
 
     Parameters
     ----------

@@ -100,7 +100,8 @@ class Epoch:
 
 
 class History(list[Epoch]):
-    """The epochs of a run, in order.  `history.column("valid_error")` gives one quantity; printing, a table.
+    """The epochs of a run, in order.  `history.column("valid_error")` gives one quantity; printing, a table, in which
+    * marks the best epoch.
 
     Attributes
     ----------
@@ -112,7 +113,11 @@ class History(list[Epoch]):
 
     def column(self, name: str) -> list[Any]:
         """One attribute of every epoch."""
+        check.check_choice("name", name, tuple(Epoch.__dataclass_fields__))
         return [getattr(epoch, name) for epoch in self]
+
+    def __repr__(self) -> str:
+        return f"History({len(self)} epochs, best_epoch={self.best_epoch})"
 
     def __str__(self) -> str:
         def percent(x: float | None) -> str:
@@ -253,16 +258,17 @@ def train(
     data, valid = _check_data(model, X, V, validation, seed)
     run = _Run(model, method, ascent, data, valid, batch_size, weight_decay, seed)
     run.config = {
-        "model": repr(model), "learner": {"name": method.name, **asdict(method)},
-        "optimizer": {"name": ascent.name, **asdict(ascent)}, "weight_decay": weight_decay, "batch_size": batch_size,
+        "model": repr(model), "learner": repr(method), "optimizer": repr(ascent), "weight_decay": weight_decay,
+        "batch_size": batch_size,
         "schedule": schedule if isinstance(schedule, str) else "callable", "start": start, "seed": seed,
         "validation": None,
     }  # fmt: skip
     if checkpoint is not None:
         crc = _checksum(data)
-        run.config["data"] = [data.size, data.first, crc]
+        run.config["data"] = f"{data.size} instances with checksum {crc:08x}"
         if valid is not None:
-            run.config["validation"] = [valid.size, valid.first, crc if valid.V is data.V else _checksum(valid)]
+            crc = crc if valid.V is data.V else _checksum(valid)
+            run.config["validation"] = f"{valid.size} instances with checksum {crc:08x}"
     if not (resume and checkpoint is not None and run.restore(checkpoint)):
         if start == "logistic":
             _fit_logistic(model, data, batch_size, seed)
@@ -410,21 +416,21 @@ class _Run:
         norms, iterations, converged, counted = 0.0, 0, 0, 0
         for batch in self.data.minibatches(self.batch_size, self.seed, number):
             self.batch = batch.number
-            with timer("data"):
-                X, V = self.data.take(batch.rows)
+            X, V = self.data.take(batch.rows)
+            timer.lap("data")
             negative = self.learner.gradient(
                 model, engine, X, V, gradient, index=batch.index, epoch=number, seed=batch.seed,
                 state=self.learner_state, timer=timer,
             )  # fmt: skip
-            with timer("step"):
-                self.steps += 1
-                change, norm = self.optimizer.step(
-                    parameters, gradient, self.optimizer_state, t=self.steps, factor=factor,
-                    weight_decay=self.weight_decay, n_threads=engine.n_threads,
-                )  # fmt: skip
-                if not (np.isfinite(norm) and change <= _LARGEST_STEP):
-                    raise Diverged(f"a step changed a parameter by {change:.3g}", norm)
-                engine._core.update(model.W_vh)        # finite, as the norm is
+            self.steps += 1
+            change, norm = self.optimizer.step(
+                parameters, gradient, self.optimizer_state, t=self.steps, factor=factor,
+                weight_decay=self.weight_decay, n_threads=engine.n_threads,
+            )  # fmt: skip
+            if not (np.isfinite(norm) and change <= _LARGEST_STEP):
+                raise Diverged(f"a step changed a parameter by {change:.3g}", norm)
+            engine._core.update(model.W_vh)        # finite, as the norm is
+            timer.lap("step")
             norms += norm
             if negative.n_iter is not None and negative.converged is not None:
                 iterations += int(negative.n_iter.sum())
@@ -436,11 +442,11 @@ class _Run:
         for name, p in parameters.items():
             if check.beyond(p) >= 0:
                 raise Diverged(f"{name} has an entry that is not finite, or beyond {check.LIMITS[p.dtype]:g}", norm)
-        with timer("evaluation"):
-            train_error = _error(model, engine, how, self.data, _MONITORED, self.seed)
-            valid_error = None
-            if self.valid is not None:
-                valid_error = _error(model, engine, how, self.valid, self.valid.size, self.seed)
+        train_error = _error(model, engine, how, self.data, _MONITORED, self.seed)
+        valid_error = None
+        if self.valid is not None:
+            valid_error = _error(model, engine, how, self.valid, self.valid.size, self.seed)
+        timer.lap("evaluation")
         self.epoch = number
         if valid_error is not None and valid_error < self.best_error:
             self.best_error, self.history.best_epoch = valid_error, number
@@ -509,8 +515,8 @@ class _Run:
         if different:
             key = different[0]
             raise ValueError(
-                f"checkpoint {os.fspath(path)} is of another run: {key} was {theirs.get(key)!r} and is "
-                f"{self.config[key]!r}; call with the same arguments, or with resume=False to start anew"
+                f"checkpoint {os.fspath(path)} is of another run: {key} was {theirs.get(key)} and is "
+                f"{self.config[key]}; call with the same arguments, or with resume=False to start anew"
             )
         with _files.complaint(path):
             self.allocate()

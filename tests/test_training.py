@@ -113,6 +113,9 @@ def test_history_tells_what_happened():
     np.testing.assert_allclose(
         history[-1].weight_norm, np.sqrt(sum((p.astype(float) ** 2).sum() for p in fit_last(5).values())), rtol=1e-6
     )
+    assert repr(history) == f"History(5 epochs, best_epoch={history.best_epoch})"
+    with pytest.raises(ValueError, match="name='loss' is not one of: 'epoch', 'train_error'"):
+        history.column("loss")
     lines = str(history).splitlines()
     assert len(lines) == 6
     assert len({len(line) for line in lines}) == 1        # aligned

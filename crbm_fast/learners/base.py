@@ -11,9 +11,7 @@ so a learner has one method to write, `negative`, and all of them maximise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, ClassVar
 
@@ -113,19 +111,17 @@ class Negative:
     converged: NDArray[np.bool_] | None = None
 
 
-@dataclass(slots=True)
 class Timer:
-    """Seconds by phase."""
+    """Seconds by phase: `lap` books the time since the last one."""
 
-    seconds: dict[str, float] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = perf_counter()
 
-    @contextmanager
-    def __call__(self, phase: str) -> Iterator[None]:
-        start = perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds[phase] = self.seconds.get(phase, 0.0) + perf_counter() - start
+    def lap(self, phase: str) -> None:
+        now = perf_counter()
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + now - self._last
+        self._last = now
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,33 +192,32 @@ class Learner:
     ) -> Negative:
         """Write the gradient of the mean objective over the batch into `out`; returns the negative phase."""
         threads = engine.n_threads
-        with timer("biases"):
-            b1, b2 = biases(model, X)
-        with timer("positive"):
-            theta_h = model._field_h(V, b2)
-            h = self.hidden(theta_h)
-        batch = Batch(model, V, b1, b2, theta_h, index, epoch, seed, state, X is None)
-        with timer("negative"):
-            negative = self.negative(engine, batch)
-            if negative.h is None:
-                negative.h = self.hidden(model._field_h(negative.v, b2))
-        with timer("gradient"):
-            N, M = len(V), len(negative.v)
-            if negative.gamma is None and "W_vh" in self.trains:
-                # d W_vh = V' h / N - v' h / M, one product
-                # (nv, nh) = (nv, N + M) (N + M, nh)
-                states, pairs = np.concatenate((V, negative.v)), np.concatenate((h / N, negative.h / -M))
-                _algebra.product(out["W_vh"], states, pairs, transpose_a=True, n_threads=threads)
-            elif negative.gamma is not None:
-                # d W_vh = V' h / N - gamma / M
-                # (nv, nh) = (nv, N) (N, nh)
-                np.copyto(out["W_vh"], negative.gamma)
-                _algebra.product(out["W_vh"], V, h / N, transpose_a=True, beta=-1 / M, n_threads=threads)
-            if "b_h" in self.trains:
-                np.subtract(h.mean(axis=0), negative.h.mean(axis=0), out=out["b_h"])
-            np.subtract(V.mean(axis=0), negative.v.mean(axis=0), out=out["b_v"])
-            if X is not None:
-                outer((V - negative.v) / N, X, out["W_vx"], threads)
-                if "W_hx" in self.trains:
-                    outer((h - negative.h) / N, X, out["W_hx"], threads)
+        b1, b2 = biases(model, X)
+        timer.lap("biases")
+        theta_h = model._field_h(V, b2)
+        h = self.hidden(theta_h)
+        timer.lap("positive")
+        negative = self.negative(engine, Batch(model, V, b1, b2, theta_h, index, epoch, seed, state, X is None))
+        if negative.h is None:
+            negative.h = self.hidden(model._field_h(negative.v, b2))
+        timer.lap("negative")
+        N, M = len(V), len(negative.v)
+        if negative.gamma is None and "W_vh" in self.trains:
+            # d W_vh = V' h / N - v' h / M, one product
+            # (nv, nh) = (nv, N + M) (N + M, nh)
+            states, pairs = np.concatenate((V, negative.v)), np.concatenate((h / N, negative.h / -M))
+            _algebra.product(out["W_vh"], states, pairs, transpose_a=True, n_threads=threads)
+        elif negative.gamma is not None:
+            # d W_vh = V' h / N - gamma / M
+            # (nv, nh) = (nv, N) (N, nh)
+            np.copyto(out["W_vh"], negative.gamma)
+            _algebra.product(out["W_vh"], V, h / N, transpose_a=True, beta=-1 / M, n_threads=threads)
+        if "b_h" in self.trains:
+            np.subtract(np.add.reduce(h) / N, np.add.reduce(negative.h) / M, out=out["b_h"])
+        np.subtract(np.add.reduce(V) / N, np.add.reduce(negative.v) / M, out=out["b_v"])
+        if X is not None:
+            outer((V - negative.v) / N, X, out["W_vx"], threads)
+            if "W_hx" in self.trains:
+                outer((h - negative.h) / N, X, out["W_hx"], threads)
+        timer.lap("gradient")
         return negative
