@@ -1,6 +1,6 @@
 """An epoch of training: how much of it is spent in C and BLAS, how it scales, against scikit-learn, and its memory.
 
-The data are noisy copies of blobs in a 28 x 28 image, so that sizes and the work of BP are those of the paper's
+The data are noisy copies of strokes in a 28 x 28 image, so that sizes and the work of BP are those of the paper's
 denoising task without its data.
 """
 

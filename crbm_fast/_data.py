@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,28 +116,24 @@ class Table:
 
     def check_probabilities(self) -> None:
         """Raise ValueError at the first entry outside [0, 1]."""
-        self.check_dense()
-        for part in self.chunks():
-            rows = self.data[part]
-            wrong = ~((rows >= 0) & (rows <= 1))
-            if wrong.any():
-                r, c = np.argwhere(wrong)[0]
-                raise ValueError(f"{self.name}[{part.start + r}, {c}] = {rows[r, c]}; expected a number in [0, 1]")
+        self._check_entries(lambda rows: (rows >= 0) & (rows <= 1), "a number in [0, 1]")
 
     def check_states(self) -> None:
         """Raise ValueError at the first entry that is neither 0 nor 1."""
+        self._check_entries(
+            lambda rows: (rows == 0) | (rows == 1), "0 or 1 (threshold grey values, binarise labels)"
+        )
+
+    def _check_entries(self, right: Callable[[Any], Any], expected: str) -> None:
         self.check_dense()
         if self.data.dtype == np.bool_:
             return
         for part in self.chunks():
             rows = self.data[part]
-            wrong = (rows != 0) & (rows != 1)
+            wrong = ~right(rows)
             if wrong.any():
                 r, c = np.argwhere(wrong)[0]
-                raise ValueError(
-                    f"{self.name}[{part.start + r}, {c}] = {rows[r, c]}; expected 0 or 1 (threshold grey values, "
-                    "binarise labels)"
-                )
+                raise ValueError(f"{self.name}[{part.start + r}, {c}] = {rows[r, c]}; expected {expected}")
 
     def checksum(self, crc: int = 0) -> int:
         """CRC-32 of the contents, whatever the memory layout."""

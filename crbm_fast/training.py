@@ -468,8 +468,7 @@ class _Run:
 
     def diverged(self, error: Diverged, checkpoint: str | os.PathLike[str] | None = None) -> DivergenceError:
         """Give the model back the parameters of the last whole epoch; what to tell the user."""
-        for name, value in self.last_good.items():
-            self.model.parameters()[name][...] = value
+        _copy_into(self.model.parameters(), self.last_good)
         kept = "." if checkpoint is None else f", and so has the checkpoint {os.fspath(checkpoint)}."
         return DivergenceError(
             f"training diverged in epoch {self.epoch + 1}, batch {self.batch}: {error}. Lower learning_rate "
@@ -482,27 +481,26 @@ class _Run:
         """Give the model the parameters and the inference of the best epoch."""
         best = self.history.best_epoch
         if best is not None:
-            for name, value in self.best.items():
-                self.model.parameters()[name][...] = value
+            _copy_into(self.model.parameters(), self.best)
         if self.history:
             self.model.inference = self.learner.inference(best or self.epoch)
 
     # --- checkpoints ------------------------------------------------------------------------------------------------
 
-    def _groups(self) -> dict[str, dict[str, NDArray[Any]]]:
+    def _arrays(self) -> dict[str, NDArray[Any]]:
         """All arrays of the state."""
-        return {
+        groups = {
             "parameter": self.model.parameters(), "best": self.best, "optimizer": self.optimizer_state,
             "learner": self.learner_state,
         }  # fmt: skip
+        return {f"{group}.{name}": a for group, members in groups.items() for name, a in members.items()}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         meta = {
             "config": self.config, "epoch": self.epoch, "steps": self.steps, "best_epoch": self.history.best_epoch,
             "history": [asdict(e) for e in self.history],
         }  # fmt: skip
-        arrays = {f"{group}.{name}": a for group, members in self._groups().items() for name, a in members.items()}
-        _files.write(path, "crbm_fast checkpoint", meta, arrays)
+        _files.write(path, "crbm_fast checkpoint", meta, self._arrays())
 
     def restore(self, path: str | os.PathLike[str]) -> bool:
         """Take the state of a checkpoint of this very run; False if there is no file."""
@@ -527,15 +525,20 @@ class _Run:
             if history.best_epoch is not None:
                 self.best = {name: np.empty_like(p) for name, p in self.model.parameters().items()}
                 self.best_error = float(history[history.best_epoch - 1].valid_error)  # type: ignore[arg-type]
-            targets = {f"{group}.{n}": a for group, members in self._groups().items() for n, a in members.items()}
+            targets = self._arrays()
             for name, mine in targets.items():
                 kept = arrays[name]
                 if kept.shape != mine.shape or kept.dtype != mine.dtype or not np.isfinite(kept).all():
                     raise ValueError(f"{name} has shape {kept.shape}, dtype {kept.dtype}, or is not finite")
-        for name, mine in targets.items():
-            mine[...] = arrays[name]
+        _copy_into(targets, arrays)
         self.epoch, self.steps, self.history = len(history), int(meta["steps"]), history
         return True
+
+
+def _copy_into(targets: dict[str, NDArray[Any]], values: dict[str, NDArray[Any]]) -> None:
+    """Write the values into the targets of the same name."""
+    for name in targets.keys() & values.keys():
+        targets[name][...] = values[name]
 
 
 def _norm(arrays: dict[str, NDArray[Any]], n_threads: int) -> float:

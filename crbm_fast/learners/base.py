@@ -22,7 +22,7 @@ from crbm_fast import _algebra
 from crbm_fast import _validation as check
 from crbm_fast._data import Rows, outer
 from crbm_fast.inference import METHODS, Engine
-from crbm_fast.model import CRBM, Inference
+from crbm_fast.model import CRBM, PARAMETERS, Inference
 
 Array = NDArray[Any]
 
@@ -79,10 +79,13 @@ class Batch:
     state: dict[str, Array]
     shared: bool
 
+    def per_row(self, b: Array) -> Array:
+        """b1 or b2, a row for each instance."""
+        return b if len(b) == len(self.V) else np.repeat(b, len(self.V), axis=0)
+
     def walk(self, engine: Engine, v: Array, k: int, theta_h: Array | None = None) -> tuple[Array, Array]:
         """(v, h) after k steps of Gibbs sampling from v, Eq. 3; `theta_h` = b2 + v W_vh where it is known."""
-        N = len(v)
-        b1, b2 = (b if len(b) == N else np.repeat(b, N, axis=0) for b in (self.b1, self.b2))
+        b1, b2 = self.per_row(self.b1), self.per_row(self.b2)
         v, h = v.copy(), np.empty_like(b2)
         engine._core.gibbs(b1, b2, v, h, seed=self.seed, instance=0, step=0, n_steps=k, theta_h=theta_h)
         return v, h
@@ -145,7 +148,7 @@ class Learner:
 
     name: ClassVar[str]
     method: ClassVar[Any]                         # of inference: in training where there is any, and at test time
-    trains: ClassVar[tuple[str, ...]] = ("W_vh", "W_vx", "W_hx", "b_v", "b_h")
+    trains: ClassVar[tuple[str, ...]] = PARAMETERS
 
     def __post_init__(self) -> None:
         check.check_choice("method", self.method, METHODS)

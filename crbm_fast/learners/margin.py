@@ -8,10 +8,8 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
-
-import numpy as np
 
 from crbm_fast.inference import Engine
 from crbm_fast.learners.base import Array, Batch, Learner, Negative
@@ -37,11 +35,8 @@ class MSSVM(Learner):
     method: ClassVar[Any] = "mixed-product"
 
     def negative(self, engine: Engine, batch: Batch) -> Negative:
-        how = self.inference(batch.epoch)
-        b = engine.run(
-            batch.b1 + 1 - 2 * batch.V, np.repeat(batch.b2, len(batch.V) // len(batch.b2), axis=0),
-            method=how.method, max_iter=how.max_iter, tol=how.tol, damping=how.damping,
-        )  # fmt: skip
+        how = asdict(self.inference(batch.epoch))
+        b = engine.run(batch.b1 + 1 - 2 * batch.V, batch.per_row(batch.b2), **how)
         return Negative((b.tau_v > 0.5).astype(batch.V.dtype), n_iter=b.n_iter, converged=b.converged)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 from crbm_fast import _validation as check
@@ -33,8 +33,5 @@ class MLE(Learner):
         super().__post_init__()
 
     def negative(self, engine: Engine, batch: Batch) -> Negative:
-        how = self.inference(batch.epoch)
-        b = engine.run(
-            batch.b1, batch.b2, method=how.method, max_iter=how.max_iter, tol=how.tol, damping=how.damping, gamma="sum"
-        )
+        b = engine.run(batch.b1, batch.b2, gamma="sum", **asdict(self.inference(batch.epoch)))
         return Negative(b.tau_v, b.tau_h, b.gamma, b.n_iter, b.converged)
