@@ -30,7 +30,7 @@ C_FLAGS = ["-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-con
 CYTHON_FLAGS = ["-O2"]
 WARNINGS = ["-Wall", "-Wextra"]
 
-MODULES = ("_ckernels", "_blas", "_threads", "_engine", "_algebra")
+MODULES = ("_ckernels", "_blas", "_threads", "_engine", "_algebra", "_naive")
 THREADED = [f"crbm_fast.{name}" for name in ("_threads", "_engine", "_algebra")]
 HEADERS = [str(p) for p in sorted(Path("csrc").glob("*.h"))]
 DEBUG = os.environ.get("CRBM_FAST_DEBUG") == "1"
@@ -67,6 +67,8 @@ class BuildExt(build_ext):
             ext.extra_link_args = threads + SANITIZE
             if ext.name == "crbm_fast._ckernels":
                 ext.extra_objects = self.kernel_objects()
+            if ext.name == "crbm_fast._naive":
+                ext.extra_objects = self.objects("csrc/naive.c", self.build_temp)
         super().build_extensions()
 
     def openmp_flags(self):
@@ -90,19 +92,16 @@ class BuildExt(build_ext):
         have = [(f"CRBM_HAVE_{isa}", None) for isa in isas()]
         for isa, how in isas().items():
             for bits in (32, 64):
-                objects += self.compiler.compile(
-                    ["csrc/kernels.c"],
-                    output_dir=str(Path(self.build_temp, f"{isa}_{bits}")),
-                    macros=[("CRBM_ISA", isa), ("CRBM_REAL", str(bits)), ("VBYTES", str(how["bytes"]))],
-                    include_dirs=["csrc"],
-                    extra_postargs=C_FLAGS + WARNINGS + how["flags"] + SANITIZE,
-                    depends=HEADERS,
-                )
-        objects += self.compiler.compile(
-            ["csrc/dispatch.c"], output_dir=self.build_temp, macros=have, include_dirs=["csrc"],
-            extra_postargs=C_FLAGS + WARNINGS + SANITIZE, depends=HEADERS,
-        )
-        return objects
+                macros = [("CRBM_ISA", isa), ("CRBM_REAL", str(bits)), ("VBYTES", str(how["bytes"]))]
+                output = Path(self.build_temp, f"{isa}_{bits}")
+                objects += self.objects("csrc/kernels.c", output, macros, how["flags"])
+        return objects + self.objects("csrc/dispatch.c", self.build_temp, have)
+
+    def objects(self, source, output, macros=(), flags=()):
+        return self.compiler.compile(
+            [source], output_dir=str(output), macros=list(macros), include_dirs=["csrc"],
+            extra_postargs=C_FLAGS + WARNINGS + list(flags) + SANITIZE, depends=HEADERS,
+        )  # fmt: skip
 
 
 def extension(name):
@@ -112,7 +111,7 @@ def extension(name):
         include_dirs=["csrc", np.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
         # Without these an edited kernel would be recompiled but not relinked, and the old one run.
-        depends=[*HEADERS, "csrc/kernels.c", "csrc/dispatch.c", "csrc/isas.json", "setup.py"],
+        depends=[*HEADERS, *map(str, Path("csrc").glob("*.c")), "csrc/isas.json", "setup.py"],
     )
 
 

@@ -1,4 +1,4 @@
-"""The C kernels under the address and undefined-behaviour sanitizers: tests/c/check_kernels.c."""
+"""The C code under the address and undefined-behaviour sanitizers: tests/c/."""
 
 import json
 import os
@@ -19,22 +19,24 @@ FLAGS = ["-std=gnu11", "-O1", "-g", "-fno-math-errno", "-fno-trapping-math", "-f
          "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{ROOT / 'csrc'}"]  # fmt: skip
 
 
+CC = shlex.split(os.environ.get("CC") or shutil.which("cc") or "gcc")
+
+
 @pytest.fixture(scope="module")
 def program(tmp_path_factory):
-    cc = shlex.split(os.environ.get("CC") or shutil.which("cc") or "gcc")
     out = tmp_path_factory.mktemp("sanitize")
     jobs = []
     for isa, how in ISAS.items():
         for bits in (32, 64):
             obj = out / f"{isa}_{bits}.o"
             define = [f"-DCRBM_ISA={isa}", f"-DCRBM_REAL={bits}", f"-DVBYTES={how['bytes']}"]
-            jobs.append([*cc, *FLAGS, *how["flags"], *define, "-c", ROOT / "csrc/kernels.c", "-o", obj])
+            jobs.append([*CC, *FLAGS, *how["flags"], *define, "-c", ROOT / "csrc/kernels.c", "-o", obj])
     have = [f"-DCRBM_HAVE_{isa}" for isa in ISAS]
-    jobs.append([*cc, *FLAGS, *have, "-c", ROOT / "csrc/dispatch.c", "-o", out / "dispatch.o"])
-    jobs.append([*cc, *FLAGS, "-c", ROOT / "tests/c/check_kernels.c", "-o", out / "check.o"])
+    jobs.append([*CC, *FLAGS, *have, "-c", ROOT / "csrc/dispatch.c", "-o", out / "dispatch.o"])
+    jobs.append([*CC, *FLAGS, "-c", ROOT / "tests/c/check_kernels.c", "-o", out / "check.o"])
     for job in jobs:
         subprocess.run(job, check=True)
-    subprocess.run([*cc, *FLAGS, *sorted(out.glob("*.o")), "-lm", "-o", out / "check"], check=True)
+    subprocess.run([*CC, *FLAGS, *sorted(out.glob("*.o")), "-lm", "-o", out / "check"], check=True)
     return out / "check"
 
 
@@ -44,6 +46,14 @@ def test_kernels_under_sanitizers(program):
     count = re.search(r"(\d+) passed, 0 failed", run.stdout)
     assert count
     assert int(count[1]) > 1000
+
+
+def test_naive_graphs_under_sanitizers(tmp_path):
+    sources = [ROOT / "csrc/naive.c", ROOT / "tests/c/check_naive.c"]
+    subprocess.run([*CC, *FLAGS, *sources, "-lm", "-o", tmp_path / "check"], check=True)
+    run = subprocess.run([tmp_path / "check"], capture_output=True, text=True, timeout=60, check=False)
+    assert run.returncode == 0, run.stdout[-2000:] + run.stderr[-4000:]
+    assert run.stdout == "67 passed, 0 failed\n"
 
 
 def test_every_kernel_is_checked():

@@ -1,0 +1,42 @@
+/* check_naive.c: building, running and freeing graphs of csrc/naive.c, for the sanitizers. */
+#include <math.h>
+#include <stdio.h>
+
+#include "naive.h"
+
+int main(void)
+{
+    int passed = 0, failed = 0;
+    const int wrong[] = {1, CRBM_GRAPH_STATES + 1};
+    crbm_graph_new(wrong, 2) == NULL ? passed++ : failed++;
+    crbm_graph_free(NULL);
+    for (int n = 0; n < 12; n++) {
+        int states[12];
+        double table[CRBM_GRAPH_STATES * CRBM_GRAPH_STATES], belief[CRBM_GRAPH_STATES];
+        for (int i = 0; i < n; i++)
+            states[i] = 1 + 5 * i % CRBM_GRAPH_STATES;
+        for (int x = 0; x < CRBM_GRAPH_STATES * CRBM_GRAPH_STATES; x++)
+            table[x] = 1 + x % 7;
+        crbm_graph *g = crbm_graph_new(states, n);
+        for (int i = 0; i < n; i++) {
+            crbm_graph_set_potential(g, i, table);
+            for (int j = 0; j < i; j++)             /* every pair: many loops */
+                crbm_graph_add_factor(g, i, j, table);
+        }
+        for (int t = 0; t < 6; t++) {
+            if (t == 3)
+                crbm_graph_reset(g);
+            crbm_graph_iterate(g, t % 2 ? CRBM_CACHE : CRBM_RECOMPUTE);
+        }
+        for (int i = 0; i < n; i++) {
+            double sum = 0;
+            crbm_graph_belief(belief, g, i);
+            for (int x = 0; x < states[i]; x++)
+                sum += belief[x];
+            fabs(sum - 1) < 1e-12 ? passed++ : failed++;
+        }
+        crbm_graph_free(g);
+    }
+    printf("%d passed, %d failed\n", passed, failed);
+    return failed != 0;
+}

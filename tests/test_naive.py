@@ -1,0 +1,82 @@
+"""The per-edge yardstick of the benchmark: right on any pairwise graph, and the engine's equal on RBMs."""
+
+import itertools
+
+import numpy as np
+import pytest
+from conftest import make_rbm
+
+import crbm_fast as cf
+from crbm_fast import _naive
+
+
+def marginals_by_enumeration(states, potentials, tables):
+    """[(states_i,)] of prod_i potential_i prod_ij table_ij."""
+    out = [np.zeros(s) for s in states]
+    for x in itertools.product(*map(range, states)):
+        p = np.prod([potentials[i][x[i]] for i in range(len(x))])
+        p *= np.prod([table[x[i], x[j]] for (i, j), table in tables.items()])
+        for i, value in enumerate(x):
+            out[i][value] += p
+    return [p / p.sum() for p in out]
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_a_tree_with_any_number_of_states_is_exact(cache, rng):
+    """         0 - 2 - 1,  2 - 4 - 3:  neither binary nor bipartite by number."""
+    states = (2, 3, 4, 1, 16)
+    potentials = [rng.uniform(0.1, 9, s) for s in states]
+    tables = {(i, j): rng.uniform(0.1, 9, (states[i], states[j])) for i, j in [(0, 2), (2, 1), (2, 4), (4, 3)]}
+    graph = _naive.Graph(states)
+    for i, p in enumerate(potentials):
+        graph.set_potential(i, p)
+    for (i, j), table in tables.items():
+        graph.add_factor(i, j, table)
+    graph.run(5, cache)
+    for i, truth in enumerate(marginals_by_enumeration(states, potentials, tables)):
+        np.testing.assert_allclose(graph.belief(i), truth, rtol=1e-13)
+
+
+@pytest.mark.parametrize("cache", [False, True])
+@pytest.mark.parametrize(
+    ("nv", "nh", "scale", "T"), [(1, 1, 1, 1), (3, 2, 1, 2), (17, 40, 0.5, 7), (70, 33, 5, 3), (0, 3, 1, 2)]
+)
+def test_equals_the_engine_iteration_by_iteration(nv, nh, scale, T, cache, rng):
+    W, b1, b2 = make_rbm(rng, nv, nh, scale=scale)
+    graph = _naive.rbm(W, b1, b2)
+    graph.run(T, cache)
+    graph.run(T, cache)                                   # a run starts from uniform messages
+    tau = np.array([graph.belief(i)[1] for i in range(nh + nv)])
+    want = cf.infer(W, b1, b2, max_iter=T, tol=0)
+    np.testing.assert_allclose(tau[nh:], want.tau_v, rtol=1e-10, atol=1e-300)
+    np.testing.assert_allclose(tau[:nh], want.tau_h, rtol=1e-10, atol=1e-300)
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_many_strong_neighbours_do_not_underflow(cache):
+    """4,000 messages of 1e-8 and their inverses: their product would pass 1e-30000 on the way."""
+    W = np.where(np.arange(4000) < 2000, 18.0, -18.0)[:, None]
+    b1 = np.where(np.arange(4000) < 2000, 30.0, 3.0)
+    graph = _naive.rbm(W, b1, [0.5])
+    graph.run(2, cache)
+    want = cf.infer(W, b1, [0.5], max_iter=2, tol=0)
+    np.testing.assert_allclose(graph.belief(0)[1], want.tau_h[0], rtol=1e-9)
+    np.testing.assert_allclose([graph.belief(1 + i)[1] for i in range(4000)], want.tau_v, rtol=1e-9)
+
+
+def test_bad_graphs_get_a_clear_error(rng):
+    with pytest.raises(ValueError, match=r"a variable has from 1 to 16 states; got \(2, 17\)"):
+        _naive.Graph([2, 17])
+    graph = _naive.Graph([2, 3])
+    with pytest.raises(IndexError, match="no variable 2 among 2"):
+        graph.belief(2)
+    with pytest.raises(ValueError, match=r"potential has shape \(3,\); expected \(2,\)"):
+        graph.set_potential(0, np.ones(3))
+    with pytest.raises(ValueError, match="table must be positive and finite"):
+        graph.add_factor(0, 1, np.zeros((2, 3)))
+    with pytest.raises(ValueError, match=r"table differ by more than a factor of 1e\+09"):
+        graph.add_factor(0, 1, [[1, 1, 1], [1, 1, 1e10]])
+    with pytest.raises(ValueError, match="a factor joins two variables; both are 1"):
+        graph.add_factor(1, 1, np.ones((3, 3)))
+    with pytest.raises(ValueError, match=r"W goes to 30\.0; at most 20\.7"):
+        _naive.rbm([[30.0]], [0.0], [0.0])
