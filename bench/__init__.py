@@ -1,15 +1,25 @@
 """Benchmarks: `python -m bench` from a clone with crbm_fast installed.  Nothing imports this package.
 
-    bench_inference.py   the engine against the paper's matrix form, and its own limits
-    bench_training.py    an epoch: how much of it is C and BLAS, threads, scikit-learn's RBM, memory
-    _timing.py           interleaved repeats, minima
-    _report.py           bars, machine, tables
-    machine_limits.c     what this machine's arithmetic and memory can do
-    results/             the newest results, as JSON, for a named machine
+    __main__.py      the command line
+    bench_<suite>.py what a suite measures, the bars it holds itself to, its picture
+    peers/           what else a user might run: one file per family, one protocol (peers/__init__.py)
+    _problems.py     the random RBMs everyone gets, the sizes, what fits in memory
+    _timing.py       pinned threads, interleaved repeats, minima
+    _report.py       a suite's report (the JSON), its tables
+    _compare.py      two reports of a suite: what got faster or slower
+    machine_limits.c what this machine's arithmetic and memory can do
+    results/         the newest results, by machine
 """
 
+import os
 import sys
 from pathlib import Path
+
+# Threads are what a measurement says, never what a library chooses.  Read when the libraries are first imported.
+for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ[_name] = "1"
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+os.environ["JAX_PLATFORMS"] = "cpu"
 
 # `python -m bench` puts the clone first on the path; where the package was not built in place, the installed one
 # must be found instead of the sources.

@@ -1,23 +1,66 @@
-"""What every suite reports: a table of bars, the machine, and how both are shown."""
+"""A suite's report: the same form for all of them, so that one table, one comparison and one test serve all.
 
+    suite, quick, date, machine, config      what was run, on what
+    T, threads, pinned                       how
+    rows      [{case, who, unit, min, median, spread, repeats, ...}]      what was measured; unit "s" for times
+    left_out  [{case, who, why}]             what was not, and why
+    bars      [{what, sense, bar, unit, measured, reached}]               what the project holds itself to
+    ...       what else the suite's picture needs
+"""
+
+import datetime
+import importlib.metadata
 import os
 import platform
+import re
+import sys
 from pathlib import Path
 
 import crbm_fast as cf
+from bench import _problems
 
 
-def make(suite, quick, rows, **rest):
-    """A report: `rows` are (what, ">=" or "<=", bar, unit, measured); what could not be measured (None) is left out."""
-    bars = [
-        {"what": what, "sense": sense, "bar": bar, "unit": unit, "measured": value,
-         "reached": bool(value >= bar if sense == ">=" else value <= bar)}
-        for what, sense, bar, unit, value in rows
-        if value is not None
-    ]  # fmt: skip
+def make(suite, options, rows, left_out, bars, **rest):
+    """A report; `bars` are (what, ">=" or "<=", bar, unit, measured), and what could not be measured is left out."""
     return {
-        "suite": suite, "machine": machine(), "config": cf.show_config("dicts"), "quick": quick, **rest, "bars": bars,
+        "suite": suite,
+        "quick": options.quick,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "machine": machine(),
+        "config": cf.show_config("dicts"),
+        "T": _problems.T,
+        "pinned": hasattr(os, "sched_setaffinity"),
+        "rows": rows,
+        "left_out": left_out,
+        "bars": [
+            {"what": what, "sense": sense, "bar": bar, "unit": unit, "measured": value,
+             "reached": bool(value >= bar if sense == ">=" else value <= bar)}
+            for what, sense, bar, unit, value in bars
+            if value is not None
+        ],
+        **rest,
     }  # fmt: skip
+
+
+def row(case, who, stats, updates=None, **rest):
+    """A row of times; `updates` is edges times iterations."""
+    cost = {} if updates is None else {"ns_per_edge_iteration": 1e9 * stats["min"] / updates}
+    return {"case": case, "who": who, "unit": "s", **stats, **cost, **rest}
+
+
+def value_row(case, who, unit, value, **rest):
+    """A row of something that is measured once and is no time."""
+    return {"case": case, "who": who, "unit": unit, "min": value, "median": value, "spread": 0.0, "repeats": 1, **rest}
+
+
+def best(rows, case, who):
+    """The smallest measurement of a row, None if there is no such row."""
+    return next((r["min"] for r in rows if (r["case"], r["who"]) == (case, who)), None)
+
+
+def ratio(a, b):
+    """a / b where both were measured."""
+    return None if a is None or b is None else a / b
 
 
 def machine():
@@ -27,28 +70,94 @@ def machine():
             if line.startswith("model name"):
                 model = line.split(":", 1)[1].strip()
                 break
-    return {"cpu": model, "cores": os.cpu_count()}
+    name = re.sub(r"[^a-z0-9]+", "-", f"{model} {os.cpu_count()} cores".lower()).strip("-")
+    return {"name": name, "cpu": model, "cores": os.cpu_count(), "memory": total_memory(), "system": platform.system()}
 
 
-def show_machine(report):
+def total_memory():
+    if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", ()):
+        return None
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def versions(packages):
+    """{package: version} of those that are installed."""
+    out = {}
+    for name in packages:
+        try:
+            out[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return out
+
+
+# --- for people ---------------------------------------------------------------------------------------------------
+
+
+def time_text(seconds):
+    for unit, size in (("s", 1), ("ms", 1e-3), ("us", 1e-6)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}" if seconds / size < 1000 else f"{seconds / size:,.0f} {unit}"
+    return f"{1e9 * seconds:.3g} ns"
+
+
+def number_text(x):
+    return f"{x:,.0f}" if abs(x) >= 100 else f"{x:.3g}"
+
+
+def threads(n):
+    return "1 thread" if n == 1 else f"{n} threads"
+
+
+def show(report, out=None):
+    """Print the tables of a report."""
+    out = out or sys.stdout
     config = report["config"]
-    print(f"{report['machine']['cpu']}, {report['machine']['cores']} cores; {config['instruction set']}, "
-          f"{config['BLAS']}, NumPy {config['numpy']}\n")  # fmt: skip
+    print(
+        f"\n{report['suite']}: {report['machine']['cpu']}, {report['machine']['cores']} cores; "
+        f"{config['instruction set']}, {config['BLAS']}, NumPy {config['numpy']}",
+        file=out,
+    )
+    for case in dict.fromkeys(r["case"] for r in report["rows"]):
+        print("\n" + table(case, [r for r in report["rows"] if r["case"] == case]), file=out)
+    for item in report["left_out"]:
+        print(f"  left out: {item['who']}, {item['case']}: {item['why']}", file=out)
+    if report["bars"]:
+        width = max(len(b["what"]) for b in report["bars"])
+        print(file=out)
+        for b in report["bars"]:
+            mark = "reached" if b["reached"] else "MISSED"
+            measured, bar = f"{number_text(b['measured'])} {b['unit']}", f"{b['sense']} {b['bar']:,g}"
+            print(f"  {b['what']:<{width}}  {measured:>16}   bar {bar:<10} {mark}", file=out)
 
 
-def show_bars(report):
-    width = max(len(row["what"]) for row in report["bars"])
-    for row in report["bars"]:
-        mark = "reached" if row["reached"] else "MISSED"
-        bar = f"{row['sense']} {row['bar']:.4g}"
-        print(f"{row['what']:<{width}}  {row['measured']:8.2f} {row['unit']:<9} bar {bar:<8} {mark}")
+def table(case, rows):
+    """Aligned columns; those that no row has are left out."""
+    ours = next((r["min"] for r in rows if r.get("ours") and r["min"] > 0), None) if len(rows) > 1 else None
+    columns = {
+        case: lambda r: r["who"],
+        "min": lambda r: time_text(r["min"]) if r["unit"] == "s" else f"{number_text(r['min'])} {r['unit']}",
+        "median": lambda r: time_text(r["median"]) if r["unit"] == "s" else "",
+        "spread": lambda r: f"{100 * r['spread']:.0f} %" if r["repeats"] > 1 else "",
+        "per edge, iteration": lambda r: f"{number_text(r['ns_per_edge_iteration'])} ns"
+        if "ns_per_edge_iteration" in r else "",
+        "times ours": lambda r: "" if ours is None else f"{number_text(r['min'] / ours)} x",
+        "difference": lambda r: f"{r['difference']:.0e}" if "difference" in r else "",
+    }  # fmt: skip
+    cells = [[title, *(text(r) for r in rows)] for title, text in columns.items()]
+    cells = [c for c in cells if any(c[1:])]
+    widths = [max(map(len, c)) for c in cells]
+    lines = []
+    for i in range(len(rows) + 1):
+        name, *texts = (c[i] for c in cells)
+        lines.append("  " + "   ".join([name.ljust(widths[0]), *map(str.rjust, texts, widths[1:])]).rstrip())
+    return "\n".join(lines)
 
 
-def markdown(report):
-    """The table the README shows: every figure of it comes from the committed JSON."""
+def markdown_bars(report):
+    """The table of bars as the README has it."""
     lines = ["| what | bar | measured |", "| --- | --- | --- |"]
-    for row in report["bars"]:
-        digits = ".0f" if row["measured"] >= 50 else ".2f"
-        measured = f"{row['measured']:{digits}} {row['unit']}" + ("" if row["reached"] else " (missed)")
-        lines.append(f"| {row['what']} | {row['sense']} {row['bar']:.4g} | {measured} |")
+    for b in report["bars"]:
+        measured = f"{number_text(b['measured'])} {b['unit']}" + ("" if b["reached"] else " (missed)")
+        lines.append(f"| {b['what']} | {b['sense']} {b['bar']:,g} | {measured} |")
     return "\n".join(lines)

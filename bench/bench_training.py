@@ -5,6 +5,7 @@ denoising task without its data.
 """
 
 import contextlib
+import importlib.util
 import subprocess
 import sys
 import tempfile
@@ -14,7 +15,7 @@ import numpy as np
 
 import crbm_fast as cf
 from bench import _report
-from bench._timing import interleaved
+from bench._timing import interleaved, pinned
 from crbm_fast import _algebra, _engine, inference
 
 SIDE, NH, BATCH = 28, 256, 40
@@ -97,28 +98,55 @@ def share_inside(data, repeats):
     return best, phases
 
 
-# --- against scikit-learn ---------------------------------------------------------------------------------------
+# --- against other packages -----------------------------------------------------------------------------------------
 
 
 def rbm_epochs(V, dtype, batch_size):
     """An epoch of scikit-learn's BernoulliRBM and of RBM by CD-1 with the same sizes, one thread each."""
     from sklearn.neural_network import BernoulliRBM
-    from threadpoolctl import threadpool_limits
 
     V = V.astype(dtype)
     kw = {"learning_rate": 0.01, "batch_size": batch_size}
     theirs = BernoulliRBM(NH, n_iter=1, random_state=0, **kw)
     ours = cf.RBM(V.shape[1], NH, dtype=dtype, n_threads=1)
     sgd = cf.optimizers.SGD(momentum=0.0)
-
-    def fit():
-        with threadpool_limits(1):
-            theirs.fit(V)
-
     return {
-        f"BernoulliRBM, {dtype}, batch {batch_size}": fit,
+        f"BernoulliRBM, {dtype}, batch {batch_size}": lambda: theirs.fit(V),
         f"RBM, {dtype}, batch {batch_size}": lambda: cf.train(ours, None, V, "cd", epochs=1, optimizer=sgd, **kw),
     }
+
+
+RBMS = "pip install rbms torch==2.13.0 h5py"
+
+
+def rbms_epoch(V, batch_size):
+    """An epoch of the package rbms (PyTorch, float32) by CD-1: the body of its training loop, without its files."""
+    import torch
+    from rbms.bernoulli_bernoulli.classes import BBRBM
+    from rbms.training.pcd import fit_batch_pcd
+
+    torch.set_num_threads(1)
+    data, ones = torch.from_numpy(V.astype(np.float32)), torch.ones(batch_size)
+    generator = torch.Generator().manual_seed(0)
+    model = BBRBM(1e-2 * torch.randn(V.shape[1], NH, generator=generator), torch.zeros(V.shape[1]), torch.zeros(NH))
+    for p in model.parameters():
+        p.grad = torch.zeros_like(p)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.01, maximize=True)
+
+    @torch.no_grad()
+    def epoch():
+        for indices in torch.randperm(len(data), generator=generator).split(batch_size):
+            batch = data[indices], ones[: len(indices)]
+            chains = model.init_chains(len(indices), weights=batch[1], start_v=batch[0])
+            sgd.zero_grad(set_to_none=False)
+            fit_batch_pcd(batch, chains, model, gibbs_steps=1, beta=1.0, centered=False)
+            sgd.step()
+
+    return {f"rbms, float32, batch {batch_size}": epoch}
+
+
+def installed(*modules):
+    return all(importlib.util.find_spec(m) is not None for m in modules)
 
 
 # --- memory -------------------------------------------------------------------------------------------------------
@@ -159,78 +187,77 @@ def bytes_per_instance():
 # --- the report -----------------------------------------------------------------------------------------------------
 
 
-def run(quick=False):
-    """Measure everything; returns the report as a dictionary."""
-    repeats, data, many = (1 if quick else 4), images(N), images(3 * N)[1]
-    share, phases = share_inside(data, 1 + repeats)
-    times = interleaved(
-        lambda: {
-            "mle, 1 thread": mle_epoch(data, 1),
-            "mle, 2 threads": mle_epoch(data, 2),
-        },
-        repeats, rounds=2,
-    ) | interleaved(
-        lambda: {
-            name: f
-            for dtype in ("float32", "float64")
-            for size in (10, BATCH)
-            for name, f in rbm_epochs(many, dtype, size).items()
-        },
-        repeats, rounds=2,
-    )  # fmt: skip
-    s = {name: t["min"] for name, t in times.items()}
+def run(options):
+    quick = options.quick
+    repeats, n = (1, N // 10) if quick else (4, N)
+    rounds = 1 if quick else 2
+    data, many = images(n), images(3 * n)[1]
+    left_out = []
+    with pinned(1):
+        options.progress("an mle epoch, inside")
+        share, phases = share_inside(data, 1 + repeats)
+    with pinned(2):
+        options.progress("an mle epoch, threads")
+        mle = interleaved(lambda: {_report.threads(k): mle_epoch(data, k) for k in (1, 2)}, repeats, rounds)
+    batches = [(dtype, size) for dtype in ("float32", "float64") for size in (10, BATCH)]
+
+    def others():
+        out = {}
+        for dtype, size in batches:
+            if installed("sklearn"):
+                out |= rbm_epochs(many, dtype, size)
+            if installed("rbms", "torch", "h5py") and dtype == "float32":
+                out |= rbms_epoch(many, size)
+        return out
+
+    for module, who, how in (("sklearn", "BernoulliRBM", 'pip install ".[sklearn]"'), ("rbms", "rbms", RBMS)):
+        if not installed(module):
+            left_out.append({"case": "not installed", "who": who, "why": how})
+    options.progress("a cd-1 epoch of plain RBMs")
+    with pinned(1):
+        times = interleaved(others, repeats, rounds)
     size = f"{SIDE * SIDE} outputs, {NH} hidden units"
-    rows = [
+    rows = [_report.row(f"mle epoch, {size}, {SIDE * SIDE} features, batch {BATCH}", who, t, instances=n)
+            for who, t in mle.items()]  # fmt: skip
+    rows += [_report.row(f"cd-1 epoch, {size}, 1 thread", who, t, instances=3 * n) for who, t in times.items()]
+    s = {r["who"]: r["min"] for r in rows}
+    bars = [
         (f"mle epoch, {size}, {SIDE * SIDE} features, batch {BATCH}: in C and BLAS", ">=", 85, "%", 100 * share),
-        ("that epoch on two threads against one", ">=", 1.7, "x", s["mle, 1 thread"] / s["mle, 2 threads"]),
+        ("that epoch on two threads against one", ">=", 1.7, "x", s["1 thread"] / s["2 threads"]),
         *(
             (f"cd-1 epoch of RBM, {size}, batch {b}, 1 thread: BernoulliRBM {theirs} / ours {ours}", ">=", 3, "x",
-             s[f"BernoulliRBM, {theirs}, batch {b}"] / s[f"RBM, {ours}, batch {b}"])
+             _report.ratio(s.get(f"BernoulliRBM, {theirs}, batch {b}"), s.get(f"RBM, {ours}, batch {b}")))
             for theirs, ours in (("float64", "float32"), ("float32", "float32"), ("float64", "float64"))
             for b in (10, BATCH)
         ),
-        ("memory of training beyond the data, per further instance", "<=", 1, "bytes", bytes_per_instance()),
     ]  # fmt: skip
-    for name, t in times.items():
-        t["instances"] = len(many if "RBM" in name else data[0])
-    return _report.make("training", quick, rows, instances=len(data[0]), batch_size=BATCH, phases=phases, times=times)
-
-
-def show(report):
-    """Print the report."""
-    _report.show_machine(report)
-    print(f"{'an epoch':<40}{'instances':>12}{'min':>12}{'median':>12}{'per instance':>16}")
-    for name, t in report["times"].items():
-        each = 1e6 * t["min"] / t["instances"]
-        print(f"  {name:<38}{t['instances']:>12}{t['min']:>10.3f} s{t['median']:>10.3f} s{each:>13.1f} us")
-    total = report["phases"]["total"]
-    parts = ", ".join(f"{name} {100 * t / total:.1f} %" for name, t in report["phases"].items() if name != "total")
-    print(f"\nan mle epoch on one thread: {parts}\n")
-    _report.show_bars(report)
+    options.progress("memory of training")
+    growth = None if quick else bytes_per_instance()
+    bars.append(("memory of training beyond the data, per further instance", "<=", 1, "bytes", growth))
+    versions = _report.versions(("scikit-learn", "rbms", "torch"))
+    return _report.make(
+        "training", options, rows, left_out, bars, versions=versions, phases=phases, instances=n, batch_size=BATCH
+    )
 
 
 def plot(report, path):
-    """Where an epoch's time goes, and how long one of BernoulliRBM and of ours takes."""
-    import matplotlib
-
-    matplotlib.use("Agg")
+    """Where an epoch's time goes, and how long one of plain RBMs takes, by package."""
     import matplotlib.pyplot as plt
 
-    fig, axes = plt.subplots(1, 2, figsize=(10, 2.8), layout="constrained", width_ratios=[1, 1.2])
+    fig, axes = plt.subplots(1, 2, figsize=(10, 3.4), layout="constrained", width_ratios=[1, 1.2])
     phases = {name: t for name, t in report["phases"].items() if name != "total"}
     per_batch = 1e3 * report["batch_size"] / report["instances"]
     bars = axes[0].barh(list(phases), [per_batch * t for t in phases.values()], color="tab:blue")
     axes[0].bar_label(bars, [f" {per_batch * t:.2f}" for t in phases.values()])
     axes[0].set_xlabel(f"ms per batch of {report['batch_size']}, one thread")
     axes[0].set_title("MLE with sum-product BP, 784 / 256 / 784")
-    axes[0].margins(x=0.15)
-    rbm = {name: 1e6 * t["min"] / t["instances"] for name, t in report["times"].items() if "RBM" in name}
-    colours = ["0.6" if name.startswith("Bernoulli") else "tab:red" for name in rbm]
+    rbm = {r["who"]: 1e6 * r["min"] / r["instances"] for r in report["rows"] if r["case"].startswith("cd-1")}
+    colours = ["tab:red" if name.startswith("RBM") else "0.6" for name in rbm]
     bars = axes[1].barh(list(rbm), list(rbm.values()), color=colours)
     axes[1].bar_label(bars, [f" {t:.0f}" for t in rbm.values()])
-    axes[1].set(xlabel="microseconds per instance, one thread", title="Plain RBM, 784 / 256, CD-1 and scikit-learn")
-    axes[1].margins(x=0.15)
+    axes[1].set(xlabel="microseconds per instance, one thread", title="Plain RBM, 784 / 256, CD-1 (RBM: crbm_fast)")
     for ax in axes:
+        ax.margins(x=0.15)
         ax.invert_yaxis()
         ax.spines[["top", "right"]].set_visible(False)
     fig.savefig(path, dpi=150)

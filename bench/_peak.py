@@ -1,0 +1,59 @@
+"""Peak memory of one run, in a process of its own (Linux): prints bytes beyond what inputs and results take.
+
+    python -m bench._peak engine NV NH N THREADS GAMMA       N = 0: one RBM
+    python -m bench._peak peer NAME NV NH
+"""
+
+import sys
+
+import numpy as np
+
+import crbm_fast as cf
+from bench._problems import Problem, T
+from bench.peers import all_peers
+
+
+def status(key):
+    with open("/proc/self/status") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith(key)) * 1024
+
+
+def peak(function):
+    """Growth of the resident memory while `function` runs, at its highest."""
+    with open("/proc/self/clear_refs", "w") as f:
+        f.write("5")                                     # peak := now
+    before = status("VmRSS")
+    kept = function()
+    after = status("VmHWM")
+    del kept
+    return after - before
+
+
+def engine(nv, nh, N, threads, gamma):
+    W, b1, b2 = Problem(nv, nh, N or None).arrays
+    kw = {"max_iter": 3, "tol": 0} | ({"gamma": "sum" if N else True} if gamma else {})
+    batch = (N,) if N else ()
+    out = cf.Beliefs(np.ones((*batch, nv), "f4"), np.ones((*batch, nh), "f4"), np.ones(N, "i8"), np.ones(N, bool),
+                     np.ones(N), np.ones((nv, nh), "f4") if gamma else None)  # fmt: skip
+    small = cf.Engine(W[:40, :30].copy(), n_threads=threads)      # code, threads and libraries are loaded
+    small.run(np.zeros((8, 40), "f4"), np.zeros(30, "f4"), max_iter=3, tol=0)
+    return peak(lambda: cf.Engine(W, n_threads=threads).run(b1, b2, out=out, **kw))
+
+
+def peer(name, nv, nh):
+    chosen = next(p for p in all_peers() if p.name == name)
+    small, problem = Problem(20, 10), Problem(nv, nh)
+    chosen.prepare(*small.arrays, T)()                   # libraries are loaded and compilers have run
+    arrays = problem.arrays
+
+    def run():
+        infer = chosen.prepare(*arrays, T)
+        infer()
+        return infer
+
+    return peak(run)
+
+
+if __name__ == "__main__":
+    kind, *rest = sys.argv[1:]
+    print(engine(*map(int, rest)) if kind == "engine" else peer(rest[0], *map(int, rest[1:])))

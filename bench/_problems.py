@@ -1,0 +1,104 @@
+"""The problems of the benchmark: random RBMs, the same for everybody who is measured."""
+
+import os
+import re
+import sys
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+import crbm_fast as cf
+
+T = 10                                   # iterations, as in the paper's comparison with libDAI
+SIZES = ((100, 50), (784, 256), (1000, 500), (10_000, 2_000), (20_000, 10_000))
+
+
+class BenchError(Exception):
+    """What the user asked for cannot be done; the message says why."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """W (nv, nh), b1 (nv,), b2 (nh,) in float32; with N, a batch: b1 (N, nv), b2 (N, nh)."""
+
+    nv: int
+    nh: int
+    N: int | None = None
+    seed: int = 0
+
+    @property
+    def scale(self):
+        """Of W ~ N(0, scale^2), beside biases ~ N(0, 1).
+
+        0.05, what libDAI was timed on, up to 1000x500; beyond, weaker in proportion to the norm of such a matrix: BP
+        converges alike at all sizes.
+        """
+        return 0.05 * min(1, (1000**0.5 + 500**0.5) / (self.nv**0.5 + self.nh**0.5))
+
+    @property
+    def name(self):
+        return f"{self.nv}x{self.nh}"
+
+    @property
+    def updates(self):
+        """Edges times iterations times instances, for T iterations."""
+        return self.nv * self.nh * T * (self.N or 1)
+
+    @cached_property
+    def arrays(self):
+        rng = np.random.default_rng(self.seed)
+        batch = () if self.N is None else (self.N,)
+        W = rng.standard_normal((self.nv, self.nh), np.float32)
+        W *= np.float32(self.scale)
+        return W, *(rng.standard_normal((*batch, n), np.float32) for n in (self.nv, self.nh))
+
+    def beliefs(self, schedule, n_iter=T):
+        """tau_v, tau_h after n_iter iterations of a schedule, by the engine, in float64 up to 32 million edges.
+
+        paper     all h -> v, then all v -> h: Algorithm 1
+        flooding  all messages at once, from the old ones, which start uniform.  On a bipartite graph that is two runs
+                  of Algorithm 1 that do not see each other, one begun by h and one by v, at half an iteration a step
+        late      the same in a graph whose biases are factors that also send their first message in the first
+                  iteration: all others then send sum_x exp(W x y) / 2 and go on from there
+        """
+        dtype = np.float64 if self.nv * self.nh <= 2**25 else np.float32
+        W, b1, b2 = (a.astype(dtype) for a in self.arrays)
+        if schedule == "paper":
+            b = cf.infer(W, b1, b2, max_iter=n_iter, tol=0, n_threads=1)
+            return b.tau_v, b.tau_h
+        steps = n_iter - (schedule == "late")
+        kw = {"max_iter": (steps + 1) // 2, "tol": 0, "n_threads": 1}
+        init = np.log1p(np.exp(W)) - np.log(2).astype(dtype) if schedule == "late" else None
+        by_h = cf.infer(W, b1, b2, init=init, **kw)
+        by_v = cf.infer(W.T.copy(), b2, b1, init=None if init is None else init.T.copy(), **kw)
+        return (by_v.tau_h, by_h.tau_h) if steps % 2 == 0 else (by_h.tau_v, by_v.tau_v)
+
+
+def parse_size(text):
+    """(nv, nh) of "1000x500"."""
+    match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text)
+    if not match:
+        raise BenchError(f"{text!r} is not a size; write visible x hidden units, such as 1000x500")
+    return int(match[1]), int(match[2])
+
+
+def memory_free():
+    """Bytes this process may still use; infinite where the system does not tell."""
+    if sys.platform == "linux":
+        with open("/proc/meminfo") as f:
+            free = next(int(line.split()[1]) * 1024 for line in f if line.startswith("MemAvailable"))
+        try:
+            with open("/sys/fs/cgroup/memory.max") as limit, open("/sys/fs/cgroup/memory.current") as used:
+                return min(free, int(limit.read()) - int(used.read()))
+        except (OSError, ValueError):                     # no such group, or "max"
+            return free
+    if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return float("inf")
+
+
+def does_not_fit(nv, nh, bytes_per_edge):
+    """Why something that needs that much beside W does not fit in memory, or None."""
+    need, free = nv * nh * (4 + bytes_per_edge), memory_free()
+    return None if need < 0.9 * free else f"needs about {need / 1e9:.1f} GB, of which {free / 1e9:.1f} GB are free"

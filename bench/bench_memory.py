@@ -1,0 +1,66 @@
+"""Peak memory beyond inputs and results, each in a process of its own: ours up to 20,000x10,000, peers at 1000x500."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from bench import _report
+from bench._problems import Problem, does_not_fit
+
+CASES = {                      # what: (nv, nh, N, threads, with Gamma)
+    "one RBM of 8000x4000, Gamma": (8000, 4000, 0, 1, 1),
+    "batch of 64 at 2000x1000, Gamma summed, 2 threads": (2000, 1000, 64, 2, 1),
+    "one RBM of 20000x10000, 2 threads": (20_000, 10_000, 0, 2, 0),
+}
+
+
+def run(options):
+    rows, left_out = [], []
+    if sys.platform != "linux":
+        left_out.append({"case": "memory", "who": "everybody", "why": "is measured on Linux only"})
+        return _report.make("memory", options, rows, left_out, [])
+    cases = {k: v for k, v in CASES.items() if not options.quick or v[0] < 10_000}
+    for what, (nv, nh, N, threads, gamma) in cases.items():
+        options.progress(what)
+        why = does_not_fit(nv, nh, 12 + 4 * gamma)
+        if why:
+            left_out.append({"case": what, "who": "crbm_fast float32", "why": why})
+            continue
+        size = peak("engine", nv, nh, N, threads, gamma)
+        rows.append(row(what, "crbm_fast float32", "GB", size / 1e9, size, nv * nh, ours=True))
+    problem = Problem(*options.single)
+    for peer in () if options.quick else options.peers:
+        if peer.degree:
+            continue                                     # they take minutes to hours at this size
+        options.progress(f"{problem.name}: {peer.name}")
+        size = peak("peer", peer.name, problem.nv, problem.nh)
+        if size is None:
+            left_out.append({"case": problem.name, "who": peer.name, "why": "failed"})
+            continue
+        ours = {"ours": True} if peer.ours else {}
+        rows.append(row(problem.name, peer.name, "MB", size / 1e6, size, problem.nv * problem.nh, **ours))
+    m = {r["case"]: r for r in rows}
+    one, batch, large = (m.get(what) for what in CASES)
+    bars = [
+        # on top of whole matrices come vectors and the sums of groups of rows, 1/64 of a matrix for each slot
+        ("peak memory beyond input and output, one RBM of 8000x4000", "<=", 2, "matrices", one and one["matrices"]),
+        ("peak memory, batch of 64 at 2000x1000, 2 threads", "<=", 3, "matrices", batch and batch["matrices"]),
+        ("peak memory beyond W and biases, one RBM of 20,000x10,000", "<=", 3, "GB", large and large["min"]),
+    ]
+    return _report.make("memory", options, rows, left_out, bars)
+
+
+def row(case, who, unit, value, size, edges, **rest):
+    """With the size also in float32 matrices of nv x nh."""
+    return _report.value_row(case, who, unit, value, matrices=size / (4 * edges), **rest)
+
+
+def peak(*args):
+    """What `_peak.py` prints for these arguments, in bytes; None if it fails."""
+    run = subprocess.run([sys.executable, "-m", "bench._peak", *map(str, args)], capture_output=True, text=True,
+                         check=False, cwd=Path(__file__).parents[1])  # fmt: skip
+    if run.returncode != 0:
+        print(run.stderr, file=sys.stderr)
+        return None
+    return json.loads(run.stdout.splitlines()[-1])

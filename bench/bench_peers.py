@@ -1,0 +1,72 @@
+"""Everything a user might try instead, on one thread: 10 iterations at the paper's 1000x500, and at 100x50.
+
+Per-edge BP as a general library does it, libDAI, factor-graph packages, the paper's matrix form in NumPy, PyTorch and
+JAX, and this package's own algebra in all of them and in numba.  Each one's beliefs are compared with ours first.
+"""
+
+from bench import _report
+from bench._problems import Problem
+from bench._timing import pinned, summary
+from bench.peers import libdai, measure
+
+NAME = "1000x500"
+PACKAGES = ("numba", "torch", "jax", "pgmax", "pomegranate", "factorgraph")
+
+
+def run(options):
+    sizes = options.sizes or ((100, 50), (1000, 500))
+    rows, left_out, costs = [], [], {}
+    with pinned(1):
+        for nv, nh in sizes:
+            problem = Problem(nv, nh)
+            new, out = measure(options.peers, problem, options, 2 if options.quick else 120, costs, rounds=3)
+            rows += new + cited(problem)
+            left_out += out
+    versions = _report.versions(PACKAGES)
+    return _report.make("peers", options, rows, left_out + options.missing, bars(rows), versions=versions)
+
+
+def cited(problem):
+    """libDAI's time as a row, if it is known for this size."""
+    if problem.name not in libdai.CITED:
+        return []
+    stats = summary([libdai.CITED[problem.name]])
+    return [_report.row(problem.name, libdai.CITED_NAME, stats, problem.updates, cited=libdai.CITED_FROM)]
+
+
+def bars(rows):
+    t = {r["who"]: r["min"] for r in rows if r["case"] == NAME}
+    compilers = [t[who] for who in t if who.startswith(("numba", "PyTorch", "JAX"))]
+    ours = t.get("crbm_fast float32")
+    what = f"{NAME}, 10 iterations, 1 thread: "
+    return [
+        (what + "per edge, products recomputed / ours", ">=", 1000, "x", _report.ratio(t.get("per edge, C"), ours)),
+        (what + "libDAI's cited time / ours", ">=", 50_000, "x", _report.ratio(t.get(libdai.CITED_NAME), ours)),
+        (what + "per edge, cached products / ours", ">=", 20, "x",
+         _report.ratio(t.get("per edge, C, cached products"), ours)),
+        (what + "best of numba, PyTorch, JAX / ours", ">=", 3, "x", _report.ratio(min(compilers, default=None), ours)),
+    ]  # fmt: skip
+
+
+def plot(report, path):
+    """Speed-up bars: how many times ours everybody takes per edge and iteration, at the largest size they ran."""
+    import matplotlib.pyplot as plt
+
+    rows = {}
+    for r in report["rows"]:
+        rows[r["who"]] = r                               # the last is the largest
+    ours = next(r["ns_per_edge_iteration"] for r in rows.values() if r.get("ours"))
+    shown = sorted((r for r in rows.values() if not r.get("ours")), key=lambda r: r["ns_per_edge_iteration"])
+    fig, ax = plt.subplots(figsize=(9, 0.5 + 0.3 * len(shown)), layout="constrained")
+    names = [r["who"] + ("" if r["case"] == report["rows"][-1]["case"] else f" (at {r['case']})") for r in shown]
+    ratios = [r["ns_per_edge_iteration"] / ours for r in shown]
+    colours = ["tab:red" if "crbm_fast" in n else "0.75" if "cited" in n else "tab:blue" for n in names]
+    bar = ax.barh(names, ratios, color=colours)
+    ax.bar_label(bar, [f" {_report.number_text(x)} x" for x in ratios])
+    ax.set(xscale="log", xlim=(0.5, 30 * max(ratios)))
+    ax.axvline(1, color="tab:red", lw=1)
+    ax.set_xlabel(f"time per edge and iteration over crbm_fast float32's ({ours:.2f} ns), one thread, logarithmic")
+    ax.invert_yaxis()
+    ax.spines[["top", "right"]].set_visible(False)
+    fig.savefig(path, dpi=150)
+    plt.close(fig)

@@ -1,0 +1,90 @@
+"""Time against size, 100x50 to 20,000x10,000, for everybody who can: 10 iterations on one thread."""
+
+from functools import partial
+
+import numpy as np
+
+import crbm_fast as cf
+from bench import _report
+from bench._problems import SIZES, Problem, does_not_fit
+from bench._report import threads
+from bench._timing import interleaved, pinned
+from bench.bench_peers import PACKAGES, cited
+from bench.peers import measure
+
+PAPER = (10_000, 2_000)          # "converges within a few seconds" in the paper's Matlab
+
+
+def run(options):
+    rows, left_out, costs = [], [], {}
+    for nv, nh in options.sizes or (SIZES[:2] if options.quick else SIZES):
+        problem = Problem(nv, nh)
+        why = does_not_fit(nv, nh, bytes_per_edge=8)
+        if why:
+            left_out.append({"case": problem.name, "who": "everybody", "why": why})
+            continue
+        with pinned(1):
+            limit = 1 if options.quick else 30 if nv * nh <= 500_000 else 5
+            new, out = measure(options.peers, problem, options, limit, costs, rounds=1)
+        rows += new + cited(problem)
+        left_out += out
+        options.progress(f"{problem.name}: to convergence")
+        rows += to_convergence(problem, options)
+    case = f"{Problem(*PAPER).name}, to convergence"
+    t = next((r for r in rows if r["case"] == case and r["threads"] == 2), None)
+    bars = [
+        ("10,000x2,000 to convergence (tolerance 1e-3) on two threads, per 10 iterations", "<=", 0.5, "s",
+         t and 10 * t["min"] / t["n_iter"]),
+    ]  # fmt: skip
+    versions = _report.versions(PACKAGES)
+    return _report.make("scaling", options, rows, left_out + options.missing, bars, versions=versions)
+
+
+def to_convergence(problem, options):
+    """Rows: ours until no belief changes by more than 1e-3, on one thread and on two."""
+    W, b1, b2 = problem.arrays
+    rows = []
+    for n_threads in (1, 2):
+        with pinned(n_threads):
+            engine = cf.Engine(W, n_threads=n_threads)
+            out = engine.run(b1, b2)
+            functions = {"run": partial(engine.run, b1, b2, out=out)}
+            stats = interleaved(functions.copy, 2 if options.quick else 7, rounds=1, seconds=4)["run"]
+        rows.append(
+            _report.row(f"{problem.name}, to convergence", f"crbm_fast float32, {threads(n_threads)}", stats,
+                        problem.nv * problem.nh * out.n_iter, n_iter=out.n_iter, threads=n_threads)
+        )  # fmt: skip
+    return rows
+
+
+def plot(report, path):
+    """Time against edges, both logarithmic, one line for everybody."""
+    import matplotlib.pyplot as plt
+
+    lines = {}
+    for r in report["rows"]:
+        if "to convergence" not in r["case"]:
+            nv, nh = map(int, r["case"].split("x"))
+            lines.setdefault(r["who"], []).append((nv * nh, r["min"]))
+    families = {"crbm_fast": "tab:red", "per edge": "k", "libDAI": "0.5", "numba": "tab:green", "NumPy": "tab:blue",
+                "PyTorch": "tab:orange", "JAX": "tab:purple", "PGMax": "tab:brown", "pomegranate": "tab:pink",
+                "factorgraph": "tab:olive"}  # fmt: skip
+    fig, ax = plt.subplots(figsize=(10, 6), layout="constrained")
+    # in the legend in the order of the lines' height at the size where most have a point
+    at = max({x for line in lines.values() for x, _ in line}, key=lambda x: sum(x in dict(p) for p in lines.values()))
+    for who, points in sorted(lines.items(), key=lambda item: -np.interp(at, *zip(*item[1], strict=True))):
+        colour = next(c for name, c in families.items() if who.startswith(name))
+        ours = who == "crbm_fast float32"
+        ax.plot(*zip(*points, strict=True), color=colour, lw=3 if ours else 1.3, marker="o", ms=6 if ours else 4,
+                ls="-" if ours else "--" if "paper's" in who or "cited" in who else ":" if "float64" in who else "-", label=who,
+                zorder=3 if ours else 2)  # fmt: skip
+    ax.set(xscale="log", yscale="log", ylabel="seconds for 10 iterations, one thread")
+    sizes = dict.fromkeys(r["case"] for r in report["rows"] if "to convergence" not in r["case"])
+    ax.set_xticks([np.prod([int(n) for n in s.split("x")]) for s in sizes], [s.replace("x", "\nx ") for s in sizes])
+    ax.minorticks_off()
+    ax.set_xlabel("visible x hidden units (edges, logarithmic)")
+    ax.grid(alpha=0.3)
+    ax.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=8, frameon=False)
+    ax.spines[["top", "right"]].set_visible(False)
+    fig.savefig(path, dpi=150)
+    plt.close(fig)
