@@ -7,6 +7,8 @@
     _timing.py       pinned threads, interleaved repeats, minima
     _report.py       a suite's report (the JSON), its tables
     _compare.py      two reports of a suite: what got faster or slower
+    _readme.py       the README's tables, made from the reports
+    _peak.py         peak memory of one run, in a process of its own
     machine_limits.c what this machine's arithmetic and memory can do
     results/         the newest results, by machine
 """

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench import _compare, _problems, _report
+from bench import _compare, _problems, _readme, _report, _timing
 from bench._problems import BenchError
 from bench.peers import all_peers
 
@@ -53,6 +53,8 @@ def parse(argv):
                         help="an earlier SUITE.json or a folder of them: tell what got faster or slower beyond noise")
     parser.add_argument("--threshold", type=float, default=1.25, metavar="X",
                         help="with --compare: exit with 1 if something takes more than X times as long (default 1.25)")
+    parser.add_argument("--readme", action="store_true",
+                        help="only make the tables of README.md anew from what was saved (--save DIR or the default)")
     parser.add_argument("--list", action="store_true", help="list the suites and peers, installed or not, and end")
     args = parser.parse_args(argv)
     unknown = sorted(set(args.suites) - set(SUITES))
@@ -111,10 +113,16 @@ def run(args):
     if args.list:
         list_all(args)
         return 0
+    results = Path(__file__).parent / "results" / _report.machine()["name"]
+    folder = results if args.save is True else args.save
+    if args.readme:
+        readme = Path(__file__).parents[1] / "README.md"
+        readme.write_text(_readme.update(readme.read_text(encoding="utf-8"), folder or results), encoding="utf-8")
+        return 0
+    _timing.keep_freed_memory()
     names = args.suites or SUITES
     old = _compare.load(args.compare, names) if args.compare else {}
     opts = options(args)
-    folder = Path(__file__).parent / "results" / _report.machine()["name"] if args.save is True else args.save
     bars, slower = [], False
     for name in names:
         suite = importlib.import_module(f"bench.bench_{name}")

@@ -25,7 +25,7 @@ class Problem:
     nv: int
     nh: int
     N: int | None = None
-    seed: int = 0
+    strength: float = 1.0
 
     @property
     def scale(self):
@@ -34,7 +34,7 @@ class Problem:
         0.05, what libDAI was timed on, up to 1000x500; beyond, weaker in proportion to the norm of such a matrix: BP
         converges alike at all sizes.
         """
-        return 0.05 * min(1, (1000**0.5 + 500**0.5) / (self.nv**0.5 + self.nh**0.5))
+        return self.strength * 0.05 * min(1, (1000**0.5 + 500**0.5) / (self.nv**0.5 + self.nh**0.5))
 
     @property
     def name(self):
@@ -47,7 +47,7 @@ class Problem:
 
     @cached_property
     def arrays(self):
-        rng = np.random.default_rng(self.seed)
+        rng = np.random.default_rng(0)
         batch = () if self.N is None else (self.N,)
         W = rng.standard_normal((self.nv, self.nh), np.float32)
         W *= np.float32(self.scale)

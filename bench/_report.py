@@ -58,6 +58,13 @@ def best(rows, case, who):
     return next((r["min"] for r in rows if (r["case"], r["who"]) == (case, who)), None)
 
 
+def largest(report):
+    """[(row, how many times ours it takes)] of everybody at the largest size they ran, by that ratio."""
+    ours = {r["case"]: r["min"] for r in report["rows"] if r.get("ours")}
+    rows = {r["who"]: r for r in report["rows"]}                         # the last is the largest
+    return sorted(((r, r["min"] / ours[r["case"]]) for r in rows.values()), key=lambda pair: pair[1])
+
+
 def ratio(a, b):
     """a / b where both were measured."""
     return None if a is None or b is None else a / b
@@ -151,13 +158,4 @@ def table(case, rows):
     for i in range(len(rows) + 1):
         name, *texts = (c[i] for c in cells)
         lines.append("  " + "   ".join([name.ljust(widths[0]), *map(str.rjust, texts, widths[1:])]).rstrip())
-    return "\n".join(lines)
-
-
-def markdown_bars(report):
-    """The table of bars as the README has it."""
-    lines = ["| what | bar | measured |", "| --- | --- | --- |"]
-    for b in report["bars"]:
-        measured = f"{number_text(b['measured'])} {b['unit']}" + ("" if b["reached"] else " (missed)")
-        lines.append(f"| {b['what']} | {b['sense']} {b['bar']:,g} | {measured} |")
     return "\n".join(lines)

@@ -17,7 +17,7 @@ import numpy as np
 
 from bench import _report
 from bench._problems import Problem, T
-from bench._timing import interleaved, pinned
+from bench._timing import interleaved, keep_freed_memory, pinned
 from bench.bench_batch import engine_run
 from crbm_fast import _ckernels, _reference
 
@@ -165,6 +165,7 @@ def plot(report, path):
 if __name__ == "__main__":                # the half of against_numpy_as_avx2 that runs with AVX2
     from bench.__main__ import Options
 
+    keep_freed_memory()
     quick, *sizes = map(int, sys.argv[1:])
     chosen = Options(quick=bool(quick))
     with pinned(1):

@@ -76,7 +76,7 @@ def plot(report, path):
         colour = next(c for name, c in families.items() if who.startswith(name))
         ours = who == "crbm_fast float32"
         ax.plot(*zip(*points, strict=True), color=colour, lw=3 if ours else 1.3, marker="o", ms=6 if ours else 4,
-                ls="-" if ours else "--" if "paper's" in who or "cited" in who else ":" if "float64" in who else "-", label=who,
+                ls="--" if "paper's" in who or "cited" in who else ":" if "float64" in who else "-", label=who,
                 zorder=3 if ours else 2)  # fmt: skip
     ax.set(xscale="log", yscale="log", ylabel="seconds for 10 iterations, one thread")
     sizes = dict.fromkeys(r["case"] for r in report["rows"] if "to convergence" not in r["case"])

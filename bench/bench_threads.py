@@ -40,8 +40,8 @@ def plot(report, path):
         rows = [r for r in report["rows"] if r["case"] == case]
         speed = [rows[0]["min"] / r["min"] for r in rows]
         ax.plot([r["threads"] for r in rows], speed, "o-", color=colour, label=case)
-        ax.annotate(f"{speed[-1]:.2f} x", (most, speed[-1]), (-8, 0), textcoords="offset points", color=colour,
-                    ha="right", va="center")  # fmt: skip
+        ax.annotate(f"{speed[-1]:.2f} x", (most, speed[-1]), (0, 6), textcoords="offset points", color=colour,
+                    ha="right")  # fmt: skip
     ax.set(xlabel="threads", ylabel="times as fast as one thread", xticks=[r["threads"] for r in rows])
     ax.set_ylim(0, 1.1 * most)
     ax.legend(frameon=False, loc="upper left")

@@ -4,7 +4,6 @@ import ast
 import doctest
 import importlib
 import inspect
-import json
 import os
 import re
 import subprocess
@@ -167,59 +166,3 @@ def test_readme_example_of_learning_runs(tmp_path, monkeypatch, capsys):
     cf.train(logistic, X[:4000], V[:4000], "logistic", epochs=10, learning_rate=0.01, validation=0.1)
     assert 0.13 < np.mean(logistic.predict(X[4000:]) != V[4000:]) < 0.16        # what the comment says
     assert len(capsys.readouterr().out.splitlines()) == 11
-
-
-@pytest.mark.parametrize("suite", ["inference", "training"])
-def test_readme_figures_are_those_of_the_committed_results(suite, monkeypatch):
-    monkeypatch.syspath_prepend(ROOT)
-    from bench import _report
-
-    report = json.loads((ROOT / f"bench/results/{suite}.json").read_text())
-    readme = (ROOT / "README.md").read_text()
-    table = re.search(rf"<!-- measured: bench/results/{suite}.json -->\n(.*?)\n<!-- end -->", readme, re.DOTALL)[1]
-    assert table == _report.markdown(report)
-    assert not report["quick"]
-
-
-def test_bench_runs_at_toy_size(tmp_path):
-    """So that it cannot rot: the functions behind the report, on small problems."""
-    code = (
-        "from bench import bench_inference as b\n"
-        "b.BATCH = 3\n"
-        "full = b.engine_run, b.numpy_run\n"
-        "b.engine_run = lambda nv, nh, *a, **k: full[0](nv // 8, nh // 8, *a, **k)\n"
-        "b.numpy_run = lambda nv, nh: full[1](nv // 8, nh // 8)\n"
-        "b.against_numpy_as_avx2 = lambda quick: None\n"
-        "b.peak_memory = lambda *a: 1.0\n"
-        "b.machine_limits = lambda: None\n"
-        "report = b.run(quick=True)\n"
-        "b.show(report)\n"
-        "import json, sys; json.dump(report, open(sys.argv[1], 'w'))\n"
-    )
-    check_report("inference", code, tmp_path)
-
-
-def check_report(suite, code, tmp_path):
-    """Run code that leaves a report in sys.argv[1]; returns it after a look at its form."""
-    out = tmp_path / "report.json"
-    run = subprocess.run([sys.executable, "-c", code, str(out)], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    report = json.loads(out.read_text())
-    assert set(report) == set(json.loads((ROOT / f"bench/results/{suite}.json").read_text()))
-    for row in report["bars"]:
-        assert row.keys() == {"what", "sense", "bar", "unit", "measured", "reached"}
-        assert np.isfinite(row["measured"])
-    return report
-
-
-def test_bench_of_training_runs_at_toy_size(tmp_path):
-    code = (
-        "import json, sys\n"
-        "from bench import bench_training as b\n"
-        "b.SIDE, b.NH, b.N = 8, 6, 120\n"
-        "b.bytes_per_instance = lambda: 0.5\n"
-        "report = b.run(quick=True)\n"
-        "b.show(report)\n"
-        "json.dump(report, open(sys.argv[1], 'w'))\n"
-    )
-    assert len(check_report("training", code, tmp_path)["bars"]) == 9

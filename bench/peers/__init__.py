@@ -37,6 +37,7 @@ class Peer:
     bytes_per_edge: float = 12               # memory beside W, roughly
     degree: bool = False                     # the cost of an edge grows with the number of neighbours
     batch: bool = False                      # also takes b1 (N, nv), b2 (N, nh)
+    compiles: bool = False                   # the first call is not like the others
     slow: bool = False                       # seconds to compile, to build or to run even at 100x50: not in --quick
     ours: bool = False
 
@@ -108,7 +109,7 @@ def measure(peers, problem, options, limit, costs, rounds):
         if not first[peer][1] <= (1e-3 if rounding else peer.tolerance):
             functions.pop(peer)
             leave_out(peer, f"DISAGREES: a belief differs by {first[peer][1]:.1e} from ours")
-        elif peer.degree and once > 2:                   # nothing to warm up, and no reason to wait again
+        elif once > 2 and not peer.compiles:             # nothing to warm up, and no reason to wait again
             functions.pop(peer)
             times[peer] = summary([once]) | {"calls": 1}
 

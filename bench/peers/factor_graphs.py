@@ -98,7 +98,7 @@ def prepare_factorgraph(W, b1, b2, T):
 
 PEERS = [
     Peer("PGMax", prepare_pgmax, modules=("pgmax", "jax", "numba", "scipy"), schedule="flooding", bytes_per_edge=3000,
-         slow=True, install='pip install --no-deps pgmax==0.6.1 && pip install "jax<0.7" numba scipy'),
+         compiles=True, slow=True, install='pip install --no-deps pgmax==0.6.1 && pip install "jax<0.7" numba scipy'),
     Peer("pomegranate", prepare_pomegranate, modules=("pomegranate", "torch"), schedule="flooding",
          bytes_per_edge=20_000, degree=True, slow=True, install="pip install pomegranate torch==2.13.0"),
     Peer("factorgraph", prepare_factorgraph, "float64", modules=("factorgraph",), schedule="late", bytes_per_edge=5000,

@@ -69,5 +69,10 @@ def prepare(program, W, b1, b2, T):
         tau = np.frombuffer(process.stdout.read(8 * (nv + nh)))
         return tau[:nv], tau[nv:]
 
-    weakref.finalize(infer, process.kill)
+    weakref.finalize(infer, end, process)
     return infer
+
+
+def end(process):
+    process.kill()
+    process.communicate()

@@ -1,0 +1,39 @@
+"""The tables of README.md, made from the saved reports: what stands between <!-- measured: X --> and <!-- end -->."""
+
+import json
+import re
+
+from bench._problems import BenchError
+from bench._report import largest, number_text, time_text
+
+BLOCK = re.compile(r"(<!-- measured: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def update(text, folder):
+    """README's text with its tables made anew from the reports in `folder`."""
+    reports = {}
+    for file in sorted(folder.glob("*.json")):
+        reports[file.stem] = json.loads(file.read_text(encoding="utf-8"))
+    if "peers" not in reports:
+        raise BenchError(f"{folder} has no peers.json; run python -m bench --save first")
+    tables = {"peers": lambda: peers(reports["peers"]), "bars": lambda: bars(reports.values())}
+    return BLOCK.sub(lambda m: m[1] + tables[m[2]]() + "\n" + m[3], text)
+
+
+def peers(report):
+    """Everybody at the largest size they ran, by cost per edge."""
+    cells = [("who", "size", "10 iterations", "per edge and iteration", "times ours"), ("---", "---", *["---:"] * 3)]
+    for r, ratio in largest(report):
+        name, cost = f"**{r['who']}**" if r.get("ours") else r["who"], number_text(r["ns_per_edge_iteration"])
+        cells.append((name, r["case"], time_text(r["min"]), f"{cost} ns", number_text(ratio)))
+    return "\n".join("| " + " | ".join(c) + " |" for c in cells)
+
+
+def bars(reports):
+    """Every bar of every suite."""
+    lines = ["| suite | what | bar | measured |", "| --- | --- | --- | --- |"]
+    for report in reports:
+        for b in report["bars"]:
+            measured = f"{number_text(b['measured'])} {b['unit']}" + ("" if b["reached"] else " **(missed)**")
+            lines.append(f"| {report['suite']} | {b['what']} | {b['sense']} {b['bar']:,g} | {measured} |")
+    return "\n".join(lines)
