@@ -4,6 +4,7 @@
     bench_<suite>.py what a suite measures, the bars it holds itself to, its picture
     peers/           what else a user might run: one file per family, one protocol (peers/__init__.py)
     _problems.py     the random RBMs everyone gets, the sizes, what fits in memory
+    _options.py      what the command line asks of a suite
     _timing.py       pinned threads, interleaved repeats, minima
     _report.py       a suite's report (the JSON), its tables
     _compare.py      two reports of a suite: what got faster or slower
@@ -13,6 +14,7 @@
     results/         the newest results, by machine
 """
 
+import importlib.machinery
 import os
 import sys
 from pathlib import Path
@@ -26,5 +28,5 @@ os.environ["JAX_PLATFORMS"] = "cpu"
 # `python -m bench` puts the clone first on the path; where the package was not built in place, the installed one
 # must be found instead of the sources.
 _clone = Path(__file__).resolve().parents[1]
-if not list((_clone / "crbm_fast").glob("_engine.*.so")):
+if not any((_clone / f"crbm_fast/_engine{suffix}").exists() for suffix in importlib.machinery.EXTENSION_SUFFIXES):
     sys.path = [p for p in sys.path if Path(p or ".").resolve() != _clone]

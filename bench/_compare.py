@@ -17,8 +17,10 @@ def load(path, names):
         try:
             report = json.loads(file.read_text(encoding="utf-8"))
             reports[report["suite"]] = report
-            report["rows"], report["machine"]["name"], report["config"]["instruction set"]
-        except (ValueError, KeyError, TypeError) as error:
+            report["date"], report["machine"]["name"], report["config"]["instruction set"]
+            for r in report["rows"]:
+                {r["case"], r["who"], r["unit"], r["min"] + r["spread"] + r["repeats"]}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise BenchError(f"--compare {file}: this is not a report of the benchmark ({error!r})") from error
     if not set(reports) & set(names):
         raise BenchError(f"--compare {path} is of the suite {', '.join(reports)}; run that one")
@@ -26,36 +28,43 @@ def load(path, names):
 
 
 def changes(old, new):
-    """[(case, who, new over old, noise)] of what both measured: the minima, and how far apart noise may put them.
+    """[(row, new over old, noise)] of what both measured: the minima, and how far apart noise may put them.
 
-    The noise of a minimum is taken to be half the spread of its repeats, in either report, and 5 % at least.
+    The noise of a minimum is taken to be half the spread of its repeats, in either report, and 5 % at least; 25 % where
+    there were fewer than 3 repeats, whose spread says nothing.
     """
     before = {(r["case"], r["who"], r["unit"]): r for r in old["rows"]}
     out = []
     for row in new["rows"]:
         past = before.get((row["case"], row["who"], row["unit"]))
         if past and past["min"] > 0 and "cited" not in row:
-            noise = max(0.05, (past["spread"] + row["spread"]) / 2)
-            out.append((row["case"], row["who"], row["min"] / past["min"], noise))
+            few = row["unit"] == "s" and min(past["repeats"], row["repeats"]) < 3
+            noise = max(0.25 if few else 0.05, (past["spread"] + row["spread"]) / 2)
+            out.append((row, row["min"] / past["min"], noise))
     return out
 
 
 def show(old, new, threshold):
-    """Print the comparison; whether anything of ours is slower by more than `threshold` and the noise."""
+    """Print the comparison; whether anything of ours takes more by more than `threshold` and the noise."""
     print(f"\n{new['suite']}, against {old['date']}:")
     for key in ("machine", "config"):
-        if old[key] != new[key]:
-            differ = sorted(k for k in old[key] | new[key] if old[key].get(k) != new[key].get(k))
+        differ = sorted(k for k in old[key] | new[key] if old[key].get(k) != new[key].get(k))
+        if differ:
             texts = (f"{k} {old[key].get(k)} -> {new[key].get(k)}" for k in differ)
             print(f"  note: not the same {key}: {', '.join(texts)}")
+    if old.get("quick") != new.get("quick"):
+        print("  note: one of them is --quick")
     found = changes(old, new)
     bad = False
-    for case, who, ratio, noise in found:
-        if max(ratio, 1 / ratio) > 1 + noise:
-            past = ratio > max(threshold, 1 + noise)
+    for row, ratio, noise in found:
+        if max(ratio, 1 / ratio if ratio else 1) > 1 + noise:
+            past = ratio > max(threshold, 1 + noise) and "peer" not in row
             bad |= past
-            word = "SLOWER" if past else "slower" if ratio > 1 else "faster"
-            print(f"  {word}: {case}, {who}: {number_text(ratio)} x the time (noise {100 * noise:.0f} %)")
-    within = sum(max(ratio, 1 / ratio) <= 1 + noise for *_, ratio, noise in found)
-    print(f"  {within} of {len(found)} rows within the noise")
+            words = ("slower", "faster", "time") if row["unit"] == "s" else ("more", "less", "memory")
+            word = words[0].upper() if past else words[0] if ratio > 1 else words[1]
+            print(f"  {word}: {row['case']}, {row['who']}: {number_text(ratio)} x the {words[2]} "
+                  f"(noise {100 * noise:.0f} %)")  # fmt: skip
+    within = sum(max(ratio, 1 / ratio if ratio else 1) <= 1 + noise for _, ratio, noise in found)
+    gone = {(r["case"], r["who"]) for r in old["rows"]} - {(r["case"], r["who"]) for r in new["rows"]}
+    print(f"  {within} of {len(found)} rows within the noise" + (f"; {len(gone)} not measured now" if gone else ""))
     return bad

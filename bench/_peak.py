@@ -2,8 +2,11 @@
 
     python -m bench._peak engine NV NH N THREADS GAMMA       N = 0: one RBM
     python -m bench._peak peer NAME NV NH
+    python -m bench._peak training N                         instances of 128 outputs
 """
 
+import ctypes
+import gc
 import sys
 
 import numpy as np
@@ -42,18 +45,27 @@ def engine(nv, nh, N, threads, gamma):
 
 def peer(name, nv, nh):
     chosen = next(p for p in all_peers() if p.name == name)
-    small, problem = Problem(20, 10), Problem(nv, nh)
-    chosen.prepare(*small.arrays, T)()                   # libraries are loaded and compilers have run
-    arrays = problem.arrays
+    arrays = Problem(nv, nh).arrays
 
     def run():
         infer = chosen.prepare(*arrays, T)
         infer()
         return infer
 
+    run()                                                # libraries are loaded and compilers have run for this size
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
     return peak(run)
+
+
+def training(N):
+    X = np.random.default_rng(0).integers(0, 2, (N, 128), dtype=np.uint8)
+    kw = {"epochs": 1, "batch_size": 100, "validation": 0.1, "progress": False}
+    cf.train(cf.CRBM(128, 32, 128, n_threads=1), X[:2000], X[:2000], **kw)        # code and libraries are loaded
+    return peak(lambda: cf.train(cf.CRBM(128, 32, 128, n_threads=1), X, X, **kw))
 
 
 if __name__ == "__main__":
     kind, *rest = sys.argv[1:]
-    print(engine(*map(int, rest)) if kind == "engine" else peer(rest[0], *map(int, rest[1:])))
+    run = {"engine": engine, "peer": peer, "training": training}[kind]
+    print(run(*(int(a) if a.isdigit() else a for a in rest)))

@@ -5,6 +5,7 @@ import re
 import sys
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
@@ -84,14 +85,16 @@ def parse_size(text):
 
 
 def memory_free():
-    """Bytes this process may still use; infinite where the system does not tell."""
+    """Bytes this process may still use, or all there are; infinite where the system does not tell."""
     if sys.platform == "linux":
         with open("/proc/meminfo") as f:
             free = next(int(line.split()[1]) * 1024 for line in f if line.startswith("MemAvailable"))
         try:
-            with open("/sys/fs/cgroup/memory.max") as limit, open("/sys/fs/cgroup/memory.current") as used:
-                return min(free, int(limit.read()) - int(used.read()))
-        except (OSError, ValueError):                     # no such group, or "max"
+            group = Path("/sys/fs/cgroup")
+            cache = re.search(r"^inactive_file (\d+)", (group / "memory.stat").read_text(), re.MULTILINE)
+            used = int((group / "memory.current").read_text()) - int(cache[1])
+            return min(free, int((group / "memory.max").read_text()) - used)
+        except (OSError, ValueError, TypeError):          # no such group, no such line, or "max"
             return free
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -101,4 +104,4 @@ def memory_free():
 def does_not_fit(nv, nh, bytes_per_edge):
     """Why something that needs that much beside W does not fit in memory, or None."""
     need, free = nv * nh * (4 + bytes_per_edge), memory_free()
-    return None if need < 0.9 * free else f"needs about {need / 1e9:.1f} GB, of which {free / 1e9:.1f} GB are free"
+    return None if need < 0.9 * free else f"needs about {need / 1e9:.1f} GB; {free / 1e9:.1f} GB are free"

@@ -1,7 +1,7 @@
 """A suite's report: the same form for all of them, so that one table, one comparison and one test serve all.
 
     suite, quick, date, machine, config      what was run, on what
-    T, threads, pinned                       how
+    T, pinned, versions                      how, and against which versions of others
     rows      [{case, who, unit, min, median, spread, repeats, ...}]      what was measured; unit "s" for times
     left_out  [{case, who, why}]             what was not, and why
     bars      [{what, sense, bar, unit, measured, reached}]               what the project holds itself to
@@ -30,6 +30,7 @@ def make(suite, options, rows, left_out, bars, **rest):
         "config": cf.show_config("dicts"),
         "T": _problems.T,
         "pinned": hasattr(os, "sched_setaffinity"),
+        "versions": versions(),
         "rows": rows,
         "left_out": left_out,
         "bars": [
@@ -44,7 +45,7 @@ def make(suite, options, rows, left_out, bars, **rest):
 
 def row(case, who, stats, updates=None, **rest):
     """A row of times; `updates` is edges times iterations."""
-    cost = {} if updates is None else {"ns_per_edge_iteration": 1e9 * stats["min"] / updates}
+    cost = {} if updates is None else {"updates": updates, "ns_per_edge_iteration": 1e9 * stats["min"] / updates}
     return {"case": case, "who": who, "unit": "s", **stats, **cost, **rest}
 
 
@@ -53,15 +54,10 @@ def value_row(case, who, unit, value, **rest):
     return {"case": case, "who": who, "unit": unit, "min": value, "median": value, "spread": 0.0, "repeats": 1, **rest}
 
 
-def best(rows, case, who):
-    """The smallest measurement of a row, None if there is no such row."""
-    return next((r["min"] for r in rows if (r["case"], r["who"]) == (case, who)), None)
-
-
 def largest(report):
     """[(row, how many times ours it takes)] of everybody at the largest size they ran, by that ratio."""
-    ours = {r["case"]: r["min"] for r in report["rows"] if r.get("ours")}
-    rows = {r["who"]: r for r in report["rows"]}                         # the last is the largest
+    ours = {r["case"]: r["min"] for r in report["rows"] if r["who"] == OURS}
+    rows = {r["who"]: r for r in sorted(report["rows"], key=lambda r: r["updates"]) if r["case"] in ours}
     return sorted(((r, r["min"] / ours[r["case"]]) for r in rows.values()), key=lambda pair: pair[1])
 
 
@@ -87,10 +83,14 @@ def total_memory():
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def versions(packages):
-    """{package: version} of those that are installed."""
+PACKAGES = ("numba", "torch", "jax", "pgmax", "pomegranate", "factorgraph", "scikit-learn", "rbms")
+OURS = "crbm_fast float32"       # what everybody's time is divided by
+
+
+def versions():
+    """{package: version} of the peers that are installed."""
     out = {}
-    for name in packages:
+    for name in PACKAGES:
         try:
             out[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
@@ -127,8 +127,14 @@ def show(report, out=None):
     )
     for case in dict.fromkeys(r["case"] for r in report["rows"]):
         print("\n" + table(case, [r for r in report["rows"] if r["case"] == case]), file=out)
+    missing = {}
     for item in report["left_out"]:
-        print(f"  left out: {item['who']}, {item['case']}: {item['why']}", file=out)
+        if item["case"] == "not installed":
+            missing.setdefault(item["why"], []).append(item["who"])
+        else:
+            print(f"  left out: {item['who']}, {item['case']}: {item['why']}", file=out)
+    for install, names in missing.items():
+        print(f"  not installed: {'; '.join(names)}: {install}", file=out)
     if report["bars"]:
         width = max(len(b["what"]) for b in report["bars"])
         print(file=out)
@@ -140,12 +146,13 @@ def show(report, out=None):
 
 def table(case, rows):
     """Aligned columns; those that no row has are left out."""
-    ours = next((r["min"] for r in rows if r.get("ours") and r["min"] > 0), None) if len(rows) > 1 else None
+    ours = next((r["min"] for r in rows if r["who"] == OURS and r["min"] > 0), None) if len(rows) > 1 else None
     columns = {
         case: lambda r: r["who"],
         "min": lambda r: time_text(r["min"]) if r["unit"] == "s" else f"{number_text(r['min'])} {r['unit']}",
         "median": lambda r: time_text(r["median"]) if r["unit"] == "s" else "",
         "spread": lambda r: f"{100 * r['spread']:.0f} %" if r["repeats"] > 1 else "",
+        "repeats": lambda r: f"{r['repeats']}" if r["unit"] == "s" else "",
         "per edge, iteration": lambda r: f"{number_text(r['ns_per_edge_iteration'])} ns"
         if "ns_per_edge_iteration" in r else "",
         "times ours": lambda r: "" if ours is None else f"{number_text(r['min'] / ours)} x",

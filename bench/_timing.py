@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import math
 import os
 import statistics
 import time
@@ -11,15 +12,15 @@ MIN_SECONDS = max(2e-2, 1e3 * time.get_clock_info("perf_counter").resolution)
 
 
 def keep_freed_memory():
-    """Let glibc keep freed blocks of up to 32 MB, the most it can.
+    """Let glibc keep what is freed, in one heap, up to 2 GB at its end.
 
-    Otherwise each temporary array of NumPy and PyTorch may cost a page fault per 4 kB, or may not, depending on what
-    the process did before: 24 or 35 ns per edge and iteration for the paper's form in float64.  Their best case.
+    Otherwise each temporary array of NumPy and PyTorch may cost a page fault per 4 kB, or may not, depending on its
+    size and on what the process did before: 24 or 35 ns per edge and iteration for the paper as printed in float64.
     """
     with contextlib.suppress(AttributeError):                            # another libc
         mallopt = ctypes.CDLL(None).mallopt
-        mallopt(-3, 32 << 20)                                            # M_MMAP_THRESHOLD
-        mallopt(-1, 1 << 30)                                             # M_TRIM_THRESHOLD
+        mallopt(-4, 0)                                                   # M_MMAP_MAX
+        mallopt(-1, 2**31 - 1)                                           # M_TRIM_THRESHOLD
 
 
 @contextlib.contextmanager
@@ -28,46 +29,48 @@ def pinned(n_threads):
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, set(sorted(cores)[-n_threads:]))
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, set(sorted(before)[-n_threads:]))
     try:
         yield
     finally:
-        os.sched_setaffinity(0, cores)
+        os.sched_setaffinity(0, before)
 
 
-def interleaved(build, repeats, rounds=3, seconds=10.0, warm=False):
+def interleaved(build, repeats, rounds=3, seconds=10.0):
     """Times per call of each function of the dictionary `build()`, measured in turns; see `summary`.
 
     A slow moment of the machine then hits all of them.  Every round builds them anew: where the pages of a buffer
-    happen to lie can cost half the speed for as long as it lives.  Short functions are called several times per
-    measurement, long ones measured less often: `seconds` is what one function may take in all, but it is called
-    twice in any case, to warm up (unless they are `warm`) and to be measured.
+    happen to lie can cost half the speed for as long as it lives.  Each is warmed up by a call; short ones are called
+    several times per measurement, long ones measured less often: `seconds` is what the measurements of one function
+    may take in all, but there is one in any case.
     """
-    times, calls = {}, {}
+    times, calls, spent = {}, {}, {}
+
+    def within_budget(name):
+        return spent[name] + times[name][-1] * calls[name] < seconds
 
     def measure(name, function):
         start = time.perf_counter()
         for _ in range(calls[name]):
             function()
-        return (time.perf_counter() - start) / calls[name]
+        elapsed = time.perf_counter() - start
+        spent[name] = spent.get(name, 0) + elapsed
+        return elapsed / calls[name]
 
     for _ in range(rounds):
         functions = build()
         for name, function in functions.items():
-            if sum(times.get(name, ())) < seconds:
-                if not warm:
-                    function()
-                calls[name] = 1
-                one = measure(name, function)
-                calls[name] = max(1, round(MIN_SECONDS / one))
-                if calls[name] == 1:
-                    times.setdefault(name, []).append(one)
-        for _ in range(repeats):
+            if name not in calls or within_budget(name):
+                function()
+                calls[name] = max(1, calls.get(name, 1) // 2)
+                while (each := measure(name, function)) * calls[name] < MIN_SECONDS:
+                    calls[name] = max(2 * calls[name], min(math.ceil(1.1 * MIN_SECONDS / each), 100 * calls[name]))
+                times.setdefault(name, []).append(each)
+        for _ in range(repeats - 1):
             for name, function in functions.items():
-                taken = times.setdefault(name, [])
-                if not taken or (sum(taken) + taken[-1]) * calls[name] < seconds:
-                    taken.append(measure(name, function))
+                if within_budget(name):
+                    times[name].append(measure(name, function))
     return {name: summary(t) | {"calls": calls[name]} for name, t in times.items()}
 
 

@@ -28,7 +28,10 @@ def run(options):
             left_out.append({"case": what, "who": "crbm_fast float32", "why": why})
             continue
         size = peak("engine", nv, nh, N, threads, gamma)
-        rows.append(row(what, "crbm_fast float32", "GB", size / 1e9, size, nv * nh, ours=True))
+        if size is None:
+            left_out.append({"case": what, "who": "crbm_fast float32", "why": "could not be measured"})
+            continue
+        rows.append(row(what, "crbm_fast float32", "GB", size / 1e9, size, nv * nh))
     problem = Problem(*options.single)
     for peer in () if options.quick else options.peers:
         if peer.degree:
@@ -36,10 +39,10 @@ def run(options):
         options.progress(f"{problem.name}: {peer.name}")
         size = peak("peer", peer.name, problem.nv, problem.nh)
         if size is None:
-            left_out.append({"case": problem.name, "who": peer.name, "why": "failed"})
+            left_out.append({"case": problem.name, "who": peer.name, "why": "could not be measured"})
             continue
-        ours = {"ours": True} if peer.ours else {}
-        rows.append(row(problem.name, peer.name, "MB", size / 1e6, size, problem.nv * problem.nh, **ours))
+        flag = {} if peer.ours else {"peer": True}
+        rows.append(row(problem.name, peer.name, "MB", size / 1e6, size, problem.nv * problem.nh, **flag))
     m = {r["case"]: r for r in rows}
     one, batch, large = (m.get(what) for what in CASES)
     bars = [
@@ -61,6 +64,6 @@ def peak(*args):
     run = subprocess.run([sys.executable, "-m", "bench._peak", *map(str, args)], capture_output=True, text=True,
                          check=False, cwd=Path(__file__).parents[1])  # fmt: skip
     if run.returncode != 0:
-        print(run.stderr, file=sys.stderr)
+        print(f"bench._peak {' '.join(map(str, args))}: {(run.stderr.splitlines() or ['?'])[-1]}", file=sys.stderr)
         return None
     return json.loads(run.stdout.splitlines()[-1])

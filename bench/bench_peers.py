@@ -6,11 +6,11 @@ JAX, and this package's own algebra in all of them and in numba.  Each one's bel
 
 from bench import _report
 from bench._problems import Problem
+from bench._report import OURS
 from bench._timing import pinned, summary
-from bench.peers import libdai, measure
+from bench.peers import Measurement, libdai
 
 NAME = "1000x500"
-PACKAGES = ("numba", "torch", "jax", "pgmax", "pomegranate", "factorgraph")
 
 
 def run(options):
@@ -19,11 +19,10 @@ def run(options):
     with pinned(1):
         for nv, nh in sizes:
             problem = Problem(nv, nh)
-            new, out = measure(options.peers, problem, options, 2 if options.quick else 120, costs, rounds=3)
+            new, out = Measurement(problem, options, 2 if options.quick else 120, costs, rounds=3).run(options.peers)
             rows += new + cited(problem)
             left_out += out
-    versions = _report.versions(PACKAGES)
-    return _report.make("peers", options, rows, left_out + options.missing, bars(rows), versions=versions)
+    return _report.make("peers", options, rows, left_out + options.missing, bars(rows))
 
 
 def cited(problem):
@@ -31,16 +30,17 @@ def cited(problem):
     if problem.name not in libdai.CITED:
         return []
     stats = summary([libdai.CITED[problem.name]])
-    return [_report.row(problem.name, libdai.CITED_NAME, stats, problem.updates, cited=libdai.CITED_FROM)]
+    return [_report.row(problem.name, libdai.CITED_NAME, stats, problem.updates, cited=libdai.CITED_FROM, peer=True)]
 
 
 def bars(rows):
     t = {r["who"]: r["min"] for r in rows if r["case"] == NAME}
     compilers = [t[who] for who in t if who.startswith(("numba", "PyTorch", "JAX"))]
-    ours = t.get("crbm_fast float32")
+    ours = t.get(OURS)
     what = f"{NAME}, 10 iterations, 1 thread: "
     return [
         (what + "per edge, products recomputed / ours", ">=", 1000, "x", _report.ratio(t.get("per edge, C"), ours)),
+        (what + "libDAI, run here / ours", ">=", 50_000, "x", _report.ratio(t.get("libDAI"), ours)),
         (what + "libDAI's cited time / ours", ">=", 50_000, "x", _report.ratio(t.get(libdai.CITED_NAME), ours)),
         (what + "per edge, cached products / ours", ">=", 20, "x",
          _report.ratio(t.get("per edge, C, cached products"), ours)),
@@ -52,8 +52,8 @@ def plot(report, path):
     """Speed-up bars: how many times as long as ours everybody takes, at the largest size they ran."""
     import matplotlib.pyplot as plt
 
-    shown = [(r, ratio) for r, ratio in _report.largest(report) if not r.get("ours")]
-    last = report["rows"][-1]["case"]
+    shown = [(r, ratio) for r, ratio in _report.largest(report) if r["who"] != OURS]
+    last = max(report["rows"], key=lambda r: r["updates"])["case"]
     fig, ax = plt.subplots(figsize=(9, 0.5 + 0.3 * len(shown)), layout="constrained")
     names = [r["who"] + ("" if r["case"] == last else f" (at {r['case']})") for r, _ in shown]
     ratios = [ratio for _, ratio in shown]

@@ -6,26 +6,27 @@ import numpy as np
 
 import crbm_fast as cf
 from bench import _report
+from bench._options import cores
 from bench._problems import SIZES, Problem, does_not_fit
-from bench._report import threads
+from bench._report import OURS, threads
 from bench._timing import interleaved, pinned
-from bench.bench_peers import PACKAGES, cited
-from bench.peers import measure
+from bench.bench_peers import cited
+from bench.peers import HUGE, Measurement
 
 PAPER = (10_000, 2_000)          # "converges within a few seconds" in the paper's Matlab
 
 
 def run(options):
     rows, left_out, costs = [], [], {}
-    for nv, nh in options.sizes or (SIZES[:2] if options.quick else SIZES):
+    for nv, nh in sorted(options.sizes or (SIZES[:2] if options.quick else SIZES), key=np.prod):
         problem = Problem(nv, nh)
         why = does_not_fit(nv, nh, bytes_per_edge=8)
         if why:
             left_out.append({"case": problem.name, "who": "everybody", "why": why})
             continue
         with pinned(1):
-            limit = 1 if options.quick else 30 if nv * nh <= 500_000 else 5
-            new, out = measure(options.peers, problem, options, limit, costs, rounds=1)
+            limit = 1 if options.quick else 15 if nv * nh >= HUGE else 30
+            new, out = Measurement(problem, options, limit, costs).run(options.peers)
         rows += new + cited(problem)
         left_out += out
         options.progress(f"{problem.name}: to convergence")
@@ -34,25 +35,26 @@ def run(options):
     t = next((r for r in rows if r["case"] == case and r["threads"] == 2), None)
     bars = [
         ("10,000x2,000 to convergence (tolerance 1e-3) on two threads, per 10 iterations", "<=", 0.5, "s",
-         t and 10 * t["min"] / t["n_iter"]),
+         10 * t["min"] / t["n_iter"] if t and t["converged"] else None),
     ]  # fmt: skip
-    versions = _report.versions(PACKAGES)
-    return _report.make("scaling", options, rows, left_out + options.missing, bars, versions=versions)
+    return _report.make("scaling", options, rows, left_out + options.missing, bars)
 
 
 def to_convergence(problem, options):
     """Rows: ours until no belief changes by more than 1e-3, on one thread and on two."""
     W, b1, b2 = problem.arrays
     rows = []
-    for n_threads in (1, 2):
+    for n_threads in range(1, min(2, cores()) + 1):
         with pinned(n_threads):
             engine = cf.Engine(W, n_threads=n_threads)
-            out = engine.run(b1, b2)
-            functions = {"run": partial(engine.run, b1, b2, out=out)}
+            out = engine.run(b1, b2, tol=1e-3)
+            functions = {"run": partial(engine.run, b1, b2, tol=1e-3, out=out)}
             stats = interleaved(functions.copy, 2 if options.quick else 7, rounds=1, seconds=4)["run"]
         rows.append(
-            _report.row(f"{problem.name}, to convergence", f"crbm_fast float32, {threads(n_threads)}", stats,
-                        problem.nv * problem.nh * out.n_iter, n_iter=out.n_iter, threads=n_threads)
+            _report.row(f"{problem.name}, to convergence",
+                        f"{OURS}, {threads(n_threads)}, {out.n_iter} iterations", stats,
+                        problem.nv * problem.nh * out.n_iter, n_iter=out.n_iter, converged=out.converged,
+                        threads=n_threads)
         )  # fmt: skip
     return rows
 
@@ -70,13 +72,15 @@ def plot(report, path):
                 "PyTorch": "tab:orange", "JAX": "tab:purple", "PGMax": "tab:brown", "pomegranate": "tab:pink",
                 "factorgraph": "tab:olive"}  # fmt: skip
     fig, ax = plt.subplots(figsize=(10, 6), layout="constrained")
+    markers = {name: iter("os^Dv") for name in families}
     # in the legend in the order of the lines' height at the size where most have a point
     at = max({x for line in lines.values() for x, _ in line}, key=lambda x: sum(x in dict(p) for p in lines.values()))
     for who, points in sorted(lines.items(), key=lambda item: -np.interp(at, *zip(*item[1], strict=True))):
-        colour = next(c for name, c in families.items() if who.startswith(name))
-        ours = who == "crbm_fast float32"
-        ax.plot(*zip(*points, strict=True), color=colour, lw=3 if ours else 1.3, marker="o", ms=6 if ours else 4,
-                ls="--" if "paper's" in who or "cited" in who else ":" if "float64" in who else "-", label=who,
+        family = next(name for name in families if who.startswith(name))
+        ours = who == OURS
+        ax.plot(*zip(*points, strict=True), color=families[family], lw=3 if ours else 1.3,
+                marker=next(markers[family], "x"), ms=7 if ours else 5,
+                ls="--" if "paper's" in who or "cited" in who else "-", label=who,
                 zorder=3 if ours else 2)  # fmt: skip
     ax.set(xscale="log", yscale="log", ylabel="seconds for 10 iterations, one thread")
     sizes = dict.fromkeys(r["case"] for r in report["rows"] if "to convergence" not in r["case"])

@@ -1,25 +1,25 @@
 """One thread, two, and so on up to the cores there are: a batch at 784x256 and one RBM of 10,000x2,000."""
 
-import os
-
 from bench import _report
+from bench._options import cores
 from bench._problems import Problem
 from bench._timing import interleaved, pinned
-from bench.bench_batch import engine_run
+from bench.peers.engine import engine_run
 
 
 def run(options):
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    counts = sorted({1, 2, *(2**k for k in range(1, 8) if 2**k <= cores), cores} & set(range(1, cores + 1)))
+    most = cores()
+    counts = sorted({*(2**k for k in range(8) if 2**k <= most), most})
     batch = Problem(*options.batch, N=20 if options.quick else 100)
     large = Problem(2000, 1000) if options.quick else Problem(10_000, 2_000)
     rows = []
     for problem in (batch, large):
         case = problem.name + (f", batch of {problem.N}" if problem.N else "")
         options.progress(case)
-        with pinned(cores):
+        gamma = "sum" if problem.N else True
+        with pinned(most):
             times = interleaved(
-                lambda problem=problem: {n: engine_run(problem, n_threads=n) for n in counts},
+                lambda p=problem, gamma=gamma: {n: engine_run(p.arrays, n_threads=n, gamma=gamma) for n in counts},
                 2 if options.quick else 7, seconds=1 if options.quick else 6,
             )  # fmt: skip
         rows += [_report.row(case, _report.threads(n), t, problem.updates, threads=n)

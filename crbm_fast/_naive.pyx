@@ -30,10 +30,12 @@ cdef class Graph:
     cdef object states
 
     def __cinit__(self, states):
-        cdef int[::1] counts = np.array([*states, 1], np.intc)      # one more, so that there is an address
+        cdef int[::1] counts
         self.states = tuple(states)
-        if not all(1 <= s <= CRBM_GRAPH_STATES for s in self.states):
-            raise ValueError(f"a variable has from 1 to {CRBM_GRAPH_STATES} states; got {self.states}")
+        for s in self.states:
+            if not 1 <= s <= CRBM_GRAPH_STATES:
+                raise ValueError(f"a variable has from 1 to {CRBM_GRAPH_STATES} states; got {s}")
+        counts = np.array([*self.states, 1], np.intc)       # one more, so that there is an address
         self.graph = crbm_graph_new(&counts[0], len(self.states))
         if self.graph == NULL:
             raise MemoryError("no memory for the graph")
@@ -43,14 +45,14 @@ cdef class Graph:
 
     def set_potential(self, Py_ssize_t i, potential):
         """potential (states_i,): positive."""
-        cdef const double[::1] p = positive("potential", potential, (self.states[self.check(i)],))
+        cdef const double[::1] p = _positive("potential", potential, (self.states[self.check(i)],))
         crbm_graph_set_potential(self.graph, i, &p[0])
 
     def add_factor(self, Py_ssize_t i, Py_ssize_t j, table):
         """table (states_i, states_j): positive."""
         if self.check(i) == self.check(j):
             raise ValueError(f"a factor joins two variables; both are {i}")
-        cdef const double[:, ::1] t = positive("table", table, (self.states[i], self.states[j]))
+        cdef const double[:, ::1] t = _positive("table", table, (self.states[i], self.states[j]))
         if np.max(t) > CRBM_GRAPH_RATIO * np.min(t):
             raise ValueError(f"entries of the table differ by more than a factor of {CRBM_GRAPH_RATIO:g}")
         if crbm_graph_add_factor(self.graph, i, j, &t[0, 0]) != 0:
@@ -63,6 +65,8 @@ cdef class Graph:
         once for a variable and the one message divided out.
         """
         cdef Py_ssize_t _t
+        if n_iter < 0:
+            raise ValueError(f"n_iter={n_iter} is negative")
         with nogil:
             crbm_graph_reset(self.graph)
             for _t in range(n_iter):
@@ -85,8 +89,8 @@ cdef class Graph:
 def rbm(W, b1, b2):
     """An RBM as such a graph: hidden units first, so that an iteration is one of the paper's Algorithm 1."""
     cdef Py_ssize_t i, j, nv = len(b1), nh = len(b2)
-    cdef const double[:, ::1] E = positive("exp(W)", np.exp(np.asarray(W, np.float64)), (nv, nh))
-    cdef const double[::1] e = positive("exp(b)", np.exp(np.concatenate([b2, b1], dtype=np.float64)), (nh + nv,))
+    cdef const double[:, ::1] E = _positive("exp(W)", np.exp(np.asarray(W, np.float64)), (nv, nh))
+    cdef const double[::1] e = _positive("exp(b)", np.exp(np.concatenate([b2, b1], dtype=np.float64)), (nh + nv,))
     cdef double[4] numbers = [1, 1, 1, 1]       # a table, whose end is a potential
     if np.abs(W).max(initial=0) > np.log(CRBM_GRAPH_RATIO):
         raise ValueError(f"W goes to {np.abs(W).max()}; at most {np.log(CRBM_GRAPH_RATIO):.1f} is possible here")
@@ -102,7 +106,7 @@ def rbm(W, b1, b2):
     return graph
 
 
-def positive(name, a, shape):
+def _positive(name, a, shape):
     """`a` as contiguous doubles of that shape."""
     out = np.ascontiguousarray(a, np.float64)
     if out.shape != shape:

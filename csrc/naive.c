@@ -50,42 +50,41 @@ static void product(double *p, const variable *v, const message *except)
     memcpy(p, v->potential, (size_t)states * sizeof *p);
     for (ptrdiff_t k = 0; k < v->degree; k++) {
         const message *m = v->received[k];
-        if (m == except)
-            continue;
-        for (int x = 0; x < states; x++)
-            p[x] *= m->value[x];
+        if (m != except)
+            for (int x = 0; x < states; x++)
+                p[x] *= m->value[x];
         if (k % 32 == 31)         /* 32 factors of at least 1 / CRBM_GRAPH_RATIO: 1e-288 is no underflow yet */
             scale(p, states);
     }
     scale(p, states);
 }
 
-/* m(y) := sum_x table(x, y) cavity(x), the largest scaled to 1 */
-static void send(message *m, const double *cavity, int states)
+/* m(y) := sum_x table(x, y) p(x), the largest scaled to 1 */
+static void send(message *m, const double *p, int states)
 {
     for (int y = 0; y < m->to->states; y++) {
         double sum = 0;
         for (int x = 0; x < states; x++)
-            sum += m->table[x * m->stride_x + y * m->stride_y] * cavity[x];
+            sum += m->table[x * m->stride_x + y * m->stride_y] * p[x];
         m->value[y] = sum;
     }
     scale(m->value, m->to->states);
 }
 
-void crbm_graph_iterate(crbm_graph *g, enum crbm_cavity how)
+void crbm_graph_iterate(crbm_graph *g, enum crbm_cavity cavity)
 {
-    double all[CRBM_GRAPH_STATES], cavity[CRBM_GRAPH_STATES];
+    double all[CRBM_GRAPH_STATES], p[CRBM_GRAPH_STATES];
     for (ptrdiff_t i = 0; i < g->n; i++) {
         const variable *v = &g->variables[i];
-        if (how == CRBM_CACHE)
+        if (cavity == CRBM_CACHE)
             product(all, v, NULL);
         for (ptrdiff_t k = 0; k < v->degree; k++) {
-            if (how == CRBM_CACHE)
+            if (cavity == CRBM_CACHE)
                 for (int x = 0; x < v->states; x++)
-                    cavity[x] = all[x] / v->received[k]->value[x];
+                    p[x] = all[x] / v->received[k]->value[x];
             else
-                product(cavity, v, v->received[k]);
-            send(v->sent[k], cavity, v->states);
+                product(p, v, v->received[k]);
+            send(v->sent[k], p, v->states);
         }
     }
 }

@@ -64,9 +64,29 @@ def test_many_strong_neighbours_do_not_underflow(cache):
     np.testing.assert_allclose([graph.belief(1 + i)[1] for i in range(4000)], want.tau_v, rtol=1e-9)
 
 
+@pytest.mark.parametrize("cache", [False, True])
+def test_the_message_left_out_may_be_the_one_before_a_scaling(cache, rng):
+    """A hub of three states with 64 leaves, each of which leaves one state at 1e-9: a bug once gave NaN."""
+    graph = _naive.Graph([3] + [2] * 64)
+    tables = [np.full((3, 2), 1e-9) for _ in range(64)]
+    for k, table in enumerate(tables):
+        table[k % 3] = rng.uniform(0.5, 1, 2)
+        graph.add_factor(0, 1 + k, table)
+    graph.run(2, cache)
+    hub = np.exp(sum(np.log(t.sum(1)) for t in tables) - 64 * np.log(1e-6))
+    np.testing.assert_allclose(graph.belief(0), hub / hub.sum(), rtol=1e-9)
+    for k, table in enumerate(tables):
+        rest = sum(np.log(t.sum(1)) for i, t in enumerate(tables) if i != k)
+        leaf = np.exp(rest - rest.max()) @ table
+        np.testing.assert_allclose(graph.belief(1 + k), leaf / leaf.sum(), rtol=1e-9)
+
+
 def test_bad_graphs_get_a_clear_error(rng):
-    with pytest.raises(ValueError, match=r"a variable has from 1 to 16 states; got \(2, 17\)"):
-        _naive.Graph([2, 17])
+    for states in ([2, 17], [2, 0], [2**40]):
+        with pytest.raises(ValueError, match=rf"a variable has from 1 to 16 states; got {states[-1]}$"):
+            _naive.Graph(states)
+    with pytest.raises(ValueError, match="n_iter=-1 is negative"):
+        _naive.Graph([2]).run(-1)
     graph = _naive.Graph([2, 3])
     with pytest.raises(IndexError, match="no variable 2 among 2"):
         graph.belief(2)

@@ -1,4 +1,4 @@
-"""What else a user might run for sum-product BP on an RBM.  Every peer is a `Peer`; `PEERS` lists them all.
+"""What else a user might run for sum-product BP on an RBM.  Every peer is a `Peer`; `all_peers` lists them.
 
     engine.py         crbm_fast itself
     naive.py          per-edge BP in C (csrc/naive.c), recomputing and with cached products
@@ -6,6 +6,7 @@
     numba_loops.py    loops compiled by numba: as one would write them, and as fast as we could make them
     factor_graphs.py  PGMax, pomegranate, factorgraph
     libdai.py         libDAI: times it took elsewhere (cited), and a driver for an installation of yours
+    trainers.py       not for inference: packages that train plain RBMs
 """
 
 import importlib.util
@@ -18,6 +19,9 @@ import numpy as np
 from bench._problems import Problem, T, does_not_fit
 from bench._report import row, time_text
 from bench._timing import interleaved, summary
+
+HUGE = 2**24                     # from this many edges on, one peer at a time: together they would not fit in memory
+ASKED_LIMIT = 600                # seconds that a peer may take which was asked for by name
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,6 @@ class Peer:
     bytes_per_edge: float = 12               # memory beside W, roughly
     degree: bool = False                     # the cost of an edge grows with the number of neighbours
     batch: bool = False                      # also takes b1 (N, nv), b2 (N, nh)
-    compiles: bool = False                   # the first call is not like the others
     slow: bool = False                       # seconds to compile, to build or to run even at 100x50: not in --quick
     ours: bool = False
 
@@ -51,8 +54,8 @@ class Peer:
 
     @property
     def tolerance(self):
-        """Largest difference of a belief that still counts as rounding; in float32, the paper's own tolerance of BP."""
-        return 1e-3 if self.dtype == "float32" else 1e-9
+        """Largest difference of a belief that counts as rounding."""
+        return 1e-4 if self.dtype == "float32" else 1e-9
 
 
 def each(one, b1, b2):
@@ -62,72 +65,102 @@ def each(one, b1, b2):
     return lambda: tuple(zip(*(one(v, h) for v, h in zip(b1, b2, strict=True)), strict=True))
 
 
-def measure(peers, problem, options, limit, costs, rounds):
-    """Rows and left_out of a report: T iterations on one problem by every peer that can, one thread each.
+# --- measuring ------------------------------------------------------------------------------------------------------
+
+
+class LeftOutError(Exception):
+    """Why a peer is not measured on a problem."""
+
+
+class Measurement:
+    """T iterations on one problem by every peer that can, one thread each, as rows and left_out of a report.
 
     A peer is left out where it would take longer than `limit` seconds by its cost per edge on the problem before
-    (`costs`, brought up to date here) or on a small one, or more memory than there is; where its beliefs are not ours;
-    where it fails.
+    (`costs`, which goes from one problem to the next) or on a small one, or more memory than there is; where its
+    beliefs are not ours; where it fails.
     """
-    functions, first, truth, times, rows, left_out = {}, {}, {}, {}, [], []
-    small = Problem(20, 10)
 
-    def leave_out(peer, why):
-        left_out.append({"case": problem.name, "who": peer.name, "why": why})
+    def __init__(self, problem, options, limit, costs, rounds=1):
+        self.problem, self.options, self.limit, self.costs, self.rounds = problem, options, limit, costs, rounds
+        self.seconds = 1 if options.quick else 4         # that the measurements of one peer may take
+        self.truth, self.differences = {}, {}
 
-    for peer in peers:
-        options.progress(f"{problem.name}: {peer.name}")
+    def run(self, peers):
+        functions, times, left_out = {}, {}, []
+        for peer in peers:
+            self.options.progress(f"{self.problem.name}: {peer.name}")
+            try:
+                self.admit(peer)
+                infer, prepared, once = self.try_out(peer)
+                if self.problem.nv * self.problem.nh >= HUGE or once > 15:
+                    # a second call, now warm, unless waiting for the first one was long enough
+                    times |= {peer: summary([once]) | {"calls": 1}} if once > 15 else self.time({peer: infer})
+                else:
+                    functions[peer] = infer, prepared
+                del infer
+            except LeftOutError as why:
+                left_out.append({"case": self.problem.name, "who": peer.name, "why": str(why)})
+
+        def build():
+            """Those that are quickly made are made anew: within 0.2 s, less than measuring them takes."""
+            anew = {p: prepared < 0.2 for p, (_, prepared) in functions.items()}
+            return {p: p.prepare(*self.problem.arrays, T) if anew[p] else f for p, (f, _) in functions.items()}
+
+        self.options.progress(f"{self.problem.name}: {len(functions)} in turns")
+        if functions:
+            times |= interleaved(build, 2 if self.options.quick else 5, self.rounds, self.seconds)
+        for peer, stats in times.items():
+            self.costs[peer.name] = stats["min"] / peer.work(self.problem)
+        rows = [
+            row(self.problem.name, peer.name, stats, self.problem.updates, difference=self.differences[peer],
+                dtype=peer.dtype, **({} if peer.ours else {"peer": True}))
+            for peer, stats in times.items()
+        ]  # fmt: skip
+        return sorted(rows, key=lambda r: r["min"]), left_out
+
+    def time(self, functions):
+        return interleaved(lambda: functions, 3, rounds=1, seconds=self.seconds)
+
+    def admit(self, peer):
+        """Raise LeftOutError where the peer needs too much time or memory."""
+        problem = self.problem
+        if peer.slow and self.options.quick and peer.name not in self.options.asked:
+            raise LeftOutError("takes too long for --quick")
         why = does_not_fit(problem.nv, problem.nh, peer.bytes_per_edge)
-        if peer.slow and options.quick:
-            why = "takes too long for --quick"
         if why:
-            leave_out(peer, why)
-            continue
+            raise LeftOutError(why)
+        if peer.name not in self.costs and peer.degree and problem.nv * problem.nh > 5000:
+            small = Problem(60, 40)                      # large enough to be told by the products, not by the rest
+            infer = self.guard(peer.prepare, *small.arrays, T)
+            start = time.perf_counter()
+            self.guard(infer)
+            self.costs[peer.name] = (time.perf_counter() - start) / peer.work(small)
+        expected = self.costs.get(peer.name, 0) * peer.work(problem)
+        if expected > (ASKED_LIMIT if peer.name in self.options.asked else self.limit):
+            raise LeftOutError(f"would take about {time_text(expected)}")
+
+    def try_out(self, peer):
+        """The function to be timed, seconds to prepare it, seconds of its first call; its beliefs compared."""
+        start = time.perf_counter()
+        infer = self.guard(peer.prepare, *self.problem.arrays, T)
+        prepared = time.perf_counter() - start
+        start = time.perf_counter()
+        beliefs = self.guard(infer)
+        once = time.perf_counter() - start
+        if peer.schedule not in self.truth:
+            self.truth[peer.schedule] = self.problem.beliefs(peer.schedule)
+        truth = self.truth[peer.schedule]
+        self.differences[peer] = difference(beliefs, truth)
+        tolerance = 1e-4 if truth[0].dtype == np.float32 else peer.tolerance         # on the largest, ours is float32
+        if not self.differences[peer] <= tolerance:
+            raise LeftOutError(f"DISAGREES: a belief differs by {self.differences[peer]:.1e} from ours")
+        return infer, prepared, once
+
+    def guard(self, function, *args):
         try:
-            if peer.name not in costs and peer.degree and problem.nv * problem.nh > 5000:
-                infer, start = peer.prepare(*small.arrays, T), time.perf_counter()
-                infer()
-                costs[peer.name] = (time.perf_counter() - start) / peer.work(small)
-            expected = costs.get(peer.name, 0) * peer.work(problem)
-            if expected > limit:
-                leave_out(peer, f"would take about {time_text(expected)}")
-                continue
-            start = time.perf_counter()
-            functions[peer] = peer.prepare(*problem.arrays, T)
-            prepared = time.perf_counter() - start
-            if peer.schedule not in truth:
-                truth[peer.schedule] = problem.beliefs(peer.schedule)
-            start = time.perf_counter()
-            beliefs = functions[peer]()
-            once = time.perf_counter() - start
-            first[peer] = prepared, difference(beliefs, truth[peer.schedule])
+            return function(*args)
         except Exception as error:  # anything may go wrong in other people's code, and is then reported
-            functions.pop(peer, None)
-            leave_out(peer, f"failed: {type(error).__name__}: {error}".splitlines()[0])
-            continue
-        rounding = truth[peer.schedule][0].dtype == np.float32         # ours, on the largest problems
-        if not first[peer][1] <= (1e-3 if rounding else peer.tolerance):
-            functions.pop(peer)
-            leave_out(peer, f"DISAGREES: a belief differs by {first[peer][1]:.1e} from ours")
-        elif once > 2 and not peer.compiles:             # nothing to warm up, and no reason to wait again
-            functions.pop(peer)
-            times[peer] = summary([once]) | {"calls": 1}
-
-    def build():
-        """Those that are quickly made are made anew."""
-        return {peer: peer.prepare(*problem.arrays, T) if first[peer][0] < 0.2 else f for peer, f in functions.items()}
-
-    options.progress(f"{problem.name}: {len(functions)} in turns")
-    once = problem.nv * problem.nh >= 2**24
-    times |= interleaved(
-        (lambda: functions) if once else build, repeats=1 if options.quick else 5, rounds=1 if once else rounds,
-        seconds=1 if options.quick else 4, warm=once,
-    )  # fmt: skip
-    for peer, stats in times.items():
-        costs[peer.name] = stats["min"] / peer.work(problem)
-        rows.append(row(problem.name, peer.name, stats, problem.updates, difference=first[peer][1], dtype=peer.dtype)
-                    | ({"ours": True} if peer.ours else {}))  # fmt: skip
-    return sorted(rows, key=lambda r: r["min"]), left_out
+            raise LeftOutError(f"failed: {type(error).__name__}: {error}".splitlines()[0]) from error
 
 
 def difference(a, b):

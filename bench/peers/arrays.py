@@ -62,7 +62,7 @@ def prepare_jax(form, W, b1, b2, T):
 
 
 TORCH = {"modules": ("torch",), "install": "pip install torch==2.13.0"}
-JAX = {"compiles": True, "modules": ("jax",), "install": 'pip install "jax<0.7"'}  # below 0.7 for PGMax's sake
+JAX = {"modules": ("jax",), "install": 'pip install "jax<0.7"'}  # below 0.7 for PGMax's sake
 
 # matrices alive at once, with their results: 9 in the paper's form, 7 in the other; fewer where they are fused
 PEERS = [
@@ -77,7 +77,7 @@ PEERS = [
         Peer(f"PyTorch eager, {form}", partial(prepare_torch, form, False), bytes_per_edge=4 * matrices, batch=True,
              **TORCH),
         Peer(f"PyTorch compiled, {form}", partial(prepare_torch, form, True), bytes_per_edge=16, batch=True,
-             compiles=True, slow=True, **TORCH),
+             slow=True, **TORCH),
         Peer(f"JAX jitted, {form}", partial(prepare_jax, form), bytes_per_edge=20, batch=True, **JAX),
     )
 ]  # fmt: skip

@@ -66,7 +66,10 @@ def prepare(program, W, b1, b2, T):
     def infer():
         process.stdin.write(b"run\n")
         process.stdin.flush()
-        tau = np.frombuffer(process.stdout.read(8 * (nv + nh)))
+        answer = process.stdout.read(8 * (nv + nh))
+        if len(answer) < 8 * (nv + nh):
+            raise RuntimeError(f"the libDAI driver ended with exit code {process.wait()}")
+        tau = np.frombuffer(answer)
         return tau[:nv], tau[nv:]
 
     weakref.finalize(infer, end, process)

@@ -57,7 +57,7 @@ int main(int argc, char **argv)
     const dai::FactorGraph graph(factors);
     bool logdomain = false;
     std::unique_ptr<dai::BP> bp = make(graph, "1", false);
-    try {                          // with many neighbours the product of the first messages underflows
+    try {                          // with many neighbours the products of messages underflow, in the first iteration
         bp->init();
         bp->run();
         for (size_t i = 0; i < nv + nh; i++)
@@ -73,8 +73,17 @@ int main(int argc, char **argv)
     std::string line;
     std::vector<double> tau(nv + nh);
     while (std::getline(std::cin, line)) {
-        bp->init();
-        bp->run();
+        try {
+            bp->init();
+            bp->run();
+        } catch (dai::Exception &) {
+            if (logdomain)
+                throw;
+            logdomain = true;      // or later: then from now on in logarithms
+            bp = make(graph, argv[2], true);
+            bp->init();
+            bp->run();
+        }
         for (size_t i = 0; i < nv + nh; i++)
             tau[i] = bp->beliefV(i)[1];
         std::fwrite(tau.data(), sizeof(double), tau.size(), stdout);
