@@ -66,6 +66,8 @@ def options(args):
     everybody = [*all_peers(args.libdai), *TRAINERS]
     for text in args.peers or ():
         named = [p for p in everybody if text.lower() in p.name.lower()]
+        if not named and text.lower() == "libdai":
+            raise BenchError("libDAI runs from an installation of yours: --libdai PREFIX")
         if not named:
             raise BenchError(f"no peer {text!r}; python -m bench --list names them")
         if not any(p.installed for p in named):
@@ -93,8 +95,12 @@ def list_all(args):
 
 def save(report, suite, folder):
     part = folder / f"{report['suite']}.json.part"
-    part.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    os.replace(part, folder / f"{report['suite']}.json")
+    try:
+        part.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        os.replace(part, folder / f"{report['suite']}.json")
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise BenchError(f"--save {folder}: {error.strerror or error}") from error
     if hasattr(suite, "plot"):
         import matplotlib
 
@@ -113,7 +119,7 @@ def run(args):
         readme.write_text(_readme.update(readme.read_text(encoding="utf-8"), folder or results), encoding="utf-8")
         return 0
     _timing.keep_freed_memory()
-    names = args.suites or SUITES
+    names = tuple(dict.fromkeys(args.suites or SUITES))
     old = _compare.load(args.compare, names) if args.compare else {}
     opts = options(args)
     if folder:

@@ -8,19 +8,24 @@ from bench._report import number_text
 
 def load(path, names):
     """{suite: report} of a JSON file or of a folder of them."""
-    files = [path] if path.is_file() else [path / f"{name}.json" for name in names]
-    files = [f for f in files if f.is_file()]
+    try:
+        files = [path] if path.is_file() else [path / f"{name}.json" for name in names]
+        files = [f for f in files if f.is_file()]
+    except OSError as error:
+        raise BenchError(f"--compare {path}: {error.strerror}") from error
     if not files:
         raise BenchError(f"--compare {path}: there is no report of {' or '.join(names)}")
     reports = {}
     for file in files:
         try:
             report = json.loads(file.read_text(encoding="utf-8"))
-            reports[report["suite"]] = report
+            reports[str(report["suite"])] = report
             report["date"], report["machine"]["name"], report["config"]["instruction set"]
             for r in report["rows"]:
                 {r["case"], r["who"], r["unit"], r["min"] + r["spread"] + r["repeats"]}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+                if not 0 <= r["min"] < float("inf"):
+                    raise ValueError(f"min {r['min']}")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise BenchError(f"--compare {file}: this is not a report of the benchmark ({error!r})") from error
     if not set(reports) & set(names):
         raise BenchError(f"--compare {path} is of the suite {', '.join(reports)}; run that one")
@@ -31,7 +36,7 @@ def changes(old, new):
     """[(row, new over old, noise)] of what both measured: the minima, and how far apart noise may put them.
 
     The noise of a minimum is taken to be half the spread of its repeats, in either report, and 5 % at least; 25 % where
-    there were fewer than 3 repeats, whose spread says nothing.
+    there were fewer than 3 repeats, whose spread says nothing; 100 % at most.
     """
     before = {(r["case"], r["who"], r["unit"]): r for r in old["rows"]}
     out = []
@@ -39,7 +44,7 @@ def changes(old, new):
         past = before.get((row["case"], row["who"], row["unit"]))
         if past and past["min"] > 0 and "cited" not in row:
             few = row["unit"] == "s" and min(past["repeats"], row["repeats"]) < 3
-            noise = max(0.25 if few else 0.05, (past["spread"] + row["spread"]) / 2)
+            noise = min(1.0, max(0.25 if few else 0.05, (past["spread"] + row["spread"]) / 2))
             out.append((row, row["min"] / past["min"], noise))
     return out
 
@@ -55,7 +60,9 @@ def show(old, new, threshold):
     if old.get("quick") != new.get("quick"):
         print("  note: one of them is --quick")
     found = changes(old, new)
-    bad = False
+    bad = not found
+    if not found:
+        print("  nothing in common: other sizes, or one of them with --quick")
     for row, ratio, noise in found:
         if max(ratio, 1 / ratio if ratio else 1) > 1 + noise:
             past = ratio > max(threshold, 1 + noise) and "peer" not in row

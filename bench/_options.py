@@ -19,7 +19,7 @@ class Options:
 
     def progress(self, what):
         """One line on a terminal, overwritten; nothing elsewhere."""
-        if sys.stderr.isatty():
+        if sys.stderr and sys.stderr.isatty():
             sys.stderr.write(f"\r\033[K{self.suite}: {what}" if what else "\r\033[K")
             sys.stderr.flush()
 

@@ -63,6 +63,8 @@ class Problem:
         late      the same in a graph whose biases are factors that also send their first message in the first
                   iteration: all others then send sum_x exp(W x y) / 2 and go on from there
         """
+        if schedule not in ("paper", "flooding", "late"):
+            raise ValueError(f"no schedule {schedule!r}")
         dtype = np.float64 if self.nv * self.nh <= 2**25 else np.float32
         W, b1, b2 = (a.astype(dtype) for a in self.arrays)
         if schedule == "paper":
@@ -78,7 +80,7 @@ class Problem:
 
 def parse_size(text):
     """(nv, nh) of "1000x500"."""
-    match = re.fullmatch(r"([1-9]\d*)x([1-9]\d*)", text)
+    match = re.fullmatch(r"([1-9]\d{0,8})x([1-9]\d{0,8})", text)
     if not match:
         raise BenchError(f"{text!r} is not a size; write visible x hidden units, such as 1000x500")
     return int(match[1]), int(match[2])
@@ -102,6 +104,7 @@ def memory_free():
 
 
 def does_not_fit(nv, nh, bytes_per_edge):
-    """Why something that needs that much beside W does not fit in memory, or None."""
-    need, free = nv * nh * (4 + bytes_per_edge), memory_free()
+    """Why something that needs that much beside W, or the beliefs it is compared with, does not fit, or None."""
+    reference = 36 if nv * nh <= 2**25 else 24           # W, exp(W) and messages in float64, or float32 and W'
+    need, free = nv * nh * (4 + max(bytes_per_edge, reference)), memory_free()
     return None if need < 0.9 * free else f"needs about {need / 1e9:.1f} GB; {free / 1e9:.1f} GB are free"

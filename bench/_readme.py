@@ -11,11 +11,12 @@ BLOCK = re.compile(r"(<!-- measured: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 def update(text, folder):
     """README's text with its tables made anew from the reports in `folder`."""
-    reports = {}
-    for file in sorted(folder.glob("*.json")):
-        reports[file.stem] = json.loads(file.read_text(encoding="utf-8"))
-    if "peers" not in reports:
-        raise BenchError(f"{folder} has no peers.json; run python -m bench --save first")
+    try:
+        reports = {f.stem: json.loads(f.read_text(encoding="utf-8")) for f in sorted(folder.glob("*.json"))}
+        if "peers" not in reports or any(r["quick"] for r in reports.values()):
+            raise BenchError(f"{folder} has no whole run; python -m bench --save makes one")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BenchError(f"{folder}: these are not reports of the benchmark ({error!r})") from error
     tables = {"peers": lambda: peers(reports["peers"]), "bars": lambda: bars(reports.values())}
     return BLOCK.sub(lambda m: m[1] + tables[m[2]]() + "\n" + m[3], text)
 

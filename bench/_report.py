@@ -103,8 +103,8 @@ def versions():
 
 def time_text(seconds):
     for unit, size in (("s", 1), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}" if seconds / size < 1000 else f"{seconds / size:,.0f} {unit}"
+        if seconds >= 0.9995 * size:                     # what rounds to 1
+            return f"{seconds / size:.3g} {unit}" if seconds < 999.5 * size else f"{seconds / size:,.0f} {unit}"
     return f"{1e9 * seconds:.3g} ns"
 
 

@@ -63,9 +63,14 @@ def interleaved(build, repeats, rounds=3, seconds=10.0):
         for name, function in functions.items():
             if name not in calls or within_budget(name):
                 function()
-                calls[name] = max(1, calls.get(name, 1) // 2)
-                while (each := measure(name, function)) * calls[name] < MIN_SECONDS:
+                calls[name] = 1
+                each = measure(name, function)
+                while each < 0.5:                          # else one call is enough, and no pause is that long
+                    each = min(each, measure(name, function))
+                    if each * calls[name] >= MIN_SECONDS:
+                        break
                     calls[name] = max(2 * calls[name], min(math.ceil(1.1 * MIN_SECONDS / each), 100 * calls[name]))
+                    each = measure(name, function)
                 times.setdefault(name, []).append(each)
         for _ in range(repeats - 1):
             for name, function in functions.items():

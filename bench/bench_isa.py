@@ -126,7 +126,10 @@ def against_numpy_as_avx2(options, left_out):
 
 def machine_limits(sizes):
     """Multiply-add, division and sweep speed of one core, compiled for the instruction set in use; None without cc."""
-    cc = shlex.split(os.environ.get("CC") or shutil.which("cc") or "")
+    try:
+        cc = shlex.split(os.environ.get("CC") or shutil.which("cc") or "")
+    except ValueError:
+        return None
     if not cc:
         return None
     isas = json.loads((HERE.parent / "csrc/isas.json").read_text())

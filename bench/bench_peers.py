@@ -53,6 +53,8 @@ def plot(report, path):
     import matplotlib.pyplot as plt
 
     shown = [(r, ratio) for r, ratio in _report.largest(report) if r["who"] != OURS]
+    if not shown:
+        return
     last = max(report["rows"], key=lambda r: r["updates"])["case"]
     fig, ax = plt.subplots(figsize=(9, 0.5 + 0.3 * len(shown)), layout="constrained")
     names = [r["who"] + ("" if r["case"] == last else f" (at {r['case']})") for r, _ in shown]

@@ -68,6 +68,8 @@ def plot(report, path):
         if "to convergence" not in r["case"]:
             nv, nh = map(int, r["case"].split("x"))
             lines.setdefault(r["who"], []).append((nv * nh, r["min"]))
+    if not lines:
+        return
     families = {"crbm_fast": "tab:red", "per edge": "k", "libDAI": "0.5", "numba": "tab:green", "NumPy": "tab:blue",
                 "PyTorch": "tab:orange", "JAX": "tab:purple", "PGMax": "tab:brown", "pomegranate": "tab:pink",
                 "factorgraph": "tab:olive"}  # fmt: skip

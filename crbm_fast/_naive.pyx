@@ -4,6 +4,8 @@ with and the tests hold the engine to.  Slow on purpose, and not part of the pub
 
 from cpython.exc cimport PyErr_CheckSignals
 
+import operator
+
 import numpy as np
 
 cdef extern from "naive.h" nogil:
@@ -28,10 +30,11 @@ cdef class Graph:
 
     cdef crbm_graph *graph
     cdef object states
+    cdef bint busy              # a run, which has no GIL, is under way
 
     def __cinit__(self, states):
         cdef int[::1] counts
-        self.states = tuple(states)
+        self.states = tuple(operator.index(s) for s in states)
         for s in self.states:
             if not 1 <= s <= CRBM_GRAPH_STATES:
                 raise ValueError(f"a variable has from 1 to {CRBM_GRAPH_STATES} states; got {s}")
@@ -53,7 +56,7 @@ cdef class Graph:
         if self.check(i) == self.check(j):
             raise ValueError(f"a factor joins two variables; both are {i}")
         cdef const double[:, ::1] t = _positive("table", table, (self.states[i], self.states[j]))
-        if np.max(t) > CRBM_GRAPH_RATIO * np.min(t):
+        if np.max(t) / np.min(t) > CRBM_GRAPH_RATIO:
             raise ValueError(f"entries of the table differ by more than a factor of {CRBM_GRAPH_RATIO:g}")
         if crbm_graph_add_factor(self.graph, i, j, &t[0, 0]) != 0:
             raise MemoryError("no memory for another factor")
@@ -67,12 +70,17 @@ cdef class Graph:
         cdef Py_ssize_t _t
         if n_iter < 0:
             raise ValueError(f"n_iter={n_iter} is negative")
-        with nogil:
-            crbm_graph_reset(self.graph)
-            for _t in range(n_iter):
-                crbm_graph_iterate(self.graph, CRBM_CACHE if cache else CRBM_RECOMPUTE)
-                with gil:
-                    PyErr_CheckSignals()
+        self.check_idle()
+        self.busy = True
+        try:
+            with nogil:
+                crbm_graph_reset(self.graph)
+                for _t in range(n_iter):
+                    crbm_graph_iterate(self.graph, CRBM_CACHE if cache else CRBM_RECOMPUTE)
+                    with gil:
+                        PyErr_CheckSignals()
+        finally:
+            self.busy = False
 
     def belief(self, Py_ssize_t i):
         """(states_i,): the marginal of variable i."""
@@ -80,7 +88,13 @@ cdef class Graph:
         crbm_graph_belief(&p[0], self.graph, i)
         return np.asarray(p)
 
+    cdef int check_idle(self) except -1:
+        if self.busy:
+            raise RuntimeError("this Graph is working for another thread")
+        return 0
+
     cdef Py_ssize_t check(self, Py_ssize_t i) except -1:
+        self.check_idle()
         if not 0 <= i < len(self.states):
             raise IndexError(f"no variable {i} among {len(self.states)}")
         return i

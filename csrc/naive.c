@@ -1,4 +1,5 @@
 /* naive.c: see naive.h. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,20 +44,36 @@ static void scale(double *p, int states)
         p[x] /= most;
 }
 
-/* p := potential times what is received, but for the message `except` (which may be NULL); the largest is about 1. */
+/* p 2^exponent stays as it is, p comes into [0.5, 1) */
+static void split(double *p, ptrdiff_t *exponent, int states)
+{
+    for (int x = 0; x < states; x++) {
+        int e;
+        p[x] = frexp(p[x], &e);
+        exponent[x] += e;
+    }
+}
+
+/* p := potential times what is received, but for the message `except` (which may be NULL); the largest is about 1.
+ * Each state has an exponent of its own: it may fall far behind the others before the last messages bring it back. */
 static void product(double *p, const variable *v, const message *except)
 {
     const int states = v->states;
+    ptrdiff_t exponent[CRBM_GRAPH_STATES] = {0}, most = 0;
     memcpy(p, v->potential, (size_t)states * sizeof *p);
     for (ptrdiff_t k = 0; k < v->degree; k++) {
         const message *m = v->received[k];
+        if (k % 32 == 0)          /* 32 factors of at least 1 / CRBM_GRAPH_RATIO: 1e-288 is no underflow yet */
+            split(p, exponent, states);
         if (m != except)
             for (int x = 0; x < states; x++)
                 p[x] *= m->value[x];
-        if (k % 32 == 31)         /* 32 factors of at least 1 / CRBM_GRAPH_RATIO: 1e-288 is no underflow yet */
-            scale(p, states);
     }
-    scale(p, states);
+    split(p, exponent, states);
+    for (int x = 0; x < states; x++)
+        most = x == 0 || exponent[x] > most ? exponent[x] : most;
+    for (int x = 0; x < states; x++)
+        p[x] = exponent[x] - most < -2000 ? 0 : ldexp(p[x], (int)(exponent[x] - most));
 }
 
 /* m(y) := sum_x table(x, y) p(x), the largest scaled to 1 */
@@ -175,6 +192,7 @@ int crbm_graph_add_factor(crbm_graph *g, ptrdiff_t i, ptrdiff_t j, const double 
     if (f == NULL)
         return -1;
     double *t = memcpy(f->numbers, table, (size_t)size * sizeof *table);
+    scale(t, size);
     f->forth = (message){.value = t + size, .to = b, .table = t, .stride_x = b->states, .stride_y = 1};
     f->back = (message){.value = t + size + b->states, .to = a, .table = t, .stride_x = 1, .stride_y = b->states};
     fill(f->forth.value, 1, b->states);

@@ -162,11 +162,19 @@ def test_a_peer_that_disagrees_or_fails_is_reported_and_not_timed():
     def broken(W, b1, b2, T):
         raise OSError("no such thing\nand more")
 
+    def tires(W, b1, b2, T):
+        answers = iter(2 * [engine.PEERS[0].prepare(W, b1, b2, T)()])
+        return lambda: next(answers)
+
+    def drifts(W, b1, b2, T):
+        answers = iter(2 * [engine.PEERS[0].prepare(W, b1, b2, T)()])
+        return lambda: next(answers, (0 * b1, 0 * b2))
+
     def nan(W, b1, b2, T):
         return lambda: (np.full(len(b1), np.nan), np.full(len(b2), 0.5))
 
     peers = [engine.PEERS[0], Peer("wrong", wrong), Peer("broken", broken), Peer("nan", nan),
-             Peer("greedy", wrong, bytes_per_edge=1e15)]  # fmt: skip
+             Peer("tires", tires), Peer("drifts", drifts), Peer("greedy", wrong, bytes_per_edge=1e15)]  # fmt: skip
     def measure(peers, costs, **options):
         return Measurement(Problem(9, 8), Options(quick=True, **options), 10, costs).run(peers)
 
@@ -176,6 +184,8 @@ def test_a_peer_that_disagrees_or_fails_is_reported_and_not_timed():
     assert why["wrong"].startswith("DISAGREES: a belief differs by ")
     assert why["nan"] == "DISAGREES: a belief differs by inf from ours"
     assert why["broken"] == "failed: OSError: no such thing"
+    assert why["tires"].startswith("failed: StopIteration")
+    assert why["drifts"].startswith("DISAGREES")
     assert why["greedy"].startswith("needs about 72000")
     costs = {"crbm_fast float32": 0.1}
     rows, left_out = measure(peers[:1], costs)
@@ -289,7 +299,7 @@ def test_peak_memory_is_measured_in_a_process_of_its_own(args):
         (["nonsense"], "bench: no suite 'nonsense'; choose from: peers, scaling, "),
         (["--peers", "nobody"], "bench: no peer 'nobody'; python -m bench --list names them"),
         (["--sizes", "10by10"], "bench: '10by10' is not a size; write visible x hidden units, such as 1000x500"),
-        (["--sizes", "9999999x9999999"], "bench: --sizes 9999999x9999999 does not fit in memory: it needs about 1"),
+        (["--sizes", "9999999x9999999"], "bench: --sizes 9999999x9999999 does not fit in memory: it needs about 2"),
         (["--libdai", "nowhere"], "bench: --libdai nowhere: no include/dai/bp.h below it"),
         (["--compare", "nowhere"], "bench: --compare nowhere: there is no report of peers or scaling"),
         (["--threshold", "0.5"], "bench: --threshold 0.5 is not above 1"),
@@ -418,7 +428,7 @@ def test_interleaved_takes_turns_and_keeps_to_its_budget(monkeypatch):
     assert times["short"]["repeats"] == 4
     assert times["long"]["calls"] == 1
     assert times["long"]["repeats"] == 3                   # 3 s each, and 10 s in all
-    assert order == (["short"] * (1 + 1 + 22) + ["long"] * 2 + (["short"] * 22 + ["long"]) * 2 + ["short"] * 22)
+    assert order == (["short"] * (1 + 2 + 2 * 22) + ["long"] * 2 + (["short"] * 22 + ["long"]) * 2 + ["short"] * 22)
     times = _timing.interleaved(build, repeats=4, rounds=3, seconds=10)
     assert times["short"]["repeats"] == 12
     assert times["long"]["repeats"] == 3                   # also over the rounds

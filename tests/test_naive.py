@@ -1,6 +1,7 @@
 """The per-edge yardstick of the benchmark: right on any pairwise graph, and the engine's equal on RBMs."""
 
 import itertools
+import threading
 
 import numpy as np
 import pytest
@@ -62,6 +63,49 @@ def test_many_strong_neighbours_do_not_underflow(cache):
     want = cf.infer(W, b1, [0.5], max_iter=2, tol=0)
     np.testing.assert_allclose(graph.belief(0)[1], want.tau_h[0], rtol=1e-9)
     np.testing.assert_allclose([graph.belief(1 + i)[1] for i in range(4000)], want.tau_v, rtol=1e-9)
+
+
+@pytest.mark.parametrize("cache", [False, True])
+@pytest.mark.parametrize(("n", "strength"), [(1000, 1.5), (100, 10.0), (64, 20.0)])
+def test_a_state_far_behind_may_come_back(n, strength, cache):
+    """n neighbours against a state, then more for it: a bug once had it at 0 for good."""
+    W = np.r_[np.full(n, -strength), np.full(n + n // 5, strength)][:, None]
+    b1 = np.full(len(W), 30.0)
+    graph = _naive.rbm(W, b1, [0.5])
+    graph.run(2, cache)
+    want = cf.infer(W, b1, [0.5], max_iter=2, tol=0)
+    np.testing.assert_allclose(graph.belief(0)[1], want.tau_h[0], rtol=1e-9)
+    np.testing.assert_allclose([graph.belief(1 + i)[1] for i in range(len(W))], want.tau_v, rtol=1e-9)
+
+
+def test_entries_may_be_as_large_as_they_come():
+    graph = _naive.Graph([2, 2])
+    graph.add_factor(0, 1, np.full((2, 2), 1.7e308))
+    graph.set_potential(0, [1e-300, 1.7e308])
+    graph.run(2)
+    np.testing.assert_array_equal(graph.belief(1), [0.5, 0.5])
+    np.testing.assert_array_equal(graph.belief(0), [0, 1])
+
+
+def test_a_graph_serves_one_thread_at_a_time(rng):
+    graph = _naive.rbm(*make_rbm(rng, 600, 500))
+    started, errors = threading.Event(), []
+
+    def work():
+        started.set()
+        graph.run(1)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    started.wait()
+    while thread.is_alive():
+        try:
+            graph.belief(0)
+        except RuntimeError as error:
+            errors.append(str(error))
+    thread.join()
+    assert set(errors) == {"this Graph is working for another thread"}
+    assert graph.belief(0).sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("cache", [False, True])

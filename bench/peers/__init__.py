@@ -83,10 +83,14 @@ class Measurement:
     def __init__(self, problem, options, limit, costs, rounds=1):
         self.problem, self.options, self.limit, self.costs, self.rounds = problem, options, limit, costs, rounds
         self.seconds = 1 if options.quick else 4         # that the measurements of one peer may take
-        self.truth, self.differences = {}, {}
+        self.truth, self.differences, self.last = {}, {}, {}
 
     def run(self, peers):
         functions, times, left_out = {}, {}, []
+
+        def leave_out(peer, why):
+            left_out.append({"case": self.problem.name, "who": peer.name, "why": str(why)})
+
         for peer in peers:
             self.options.progress(f"{self.problem.name}: {peer.name}")
             try:
@@ -94,21 +98,28 @@ class Measurement:
                 infer, prepared, once = self.try_out(peer)
                 if self.problem.nv * self.problem.nh >= HUGE or once > 15:
                     # a second call, now warm, unless waiting for the first one was long enough
-                    times |= {peer: summary([once]) | {"calls": 1}} if once > 15 else self.time({peer: infer})
+                    alone = {peer: infer}
+                    times |= {peer: summary([once]) | {"calls": 1}} if once > 15 else self.time(alone.copy, 3, 1)
+                    del alone
                 else:
                     functions[peer] = infer, prepared
                 del infer
             except LeftOutError as why:
-                left_out.append({"case": self.problem.name, "who": peer.name, "why": str(why)})
+                leave_out(peer, why)
 
         def build():
             """Those that are quickly made are made anew: within 0.2 s, less than measuring them takes."""
             anew = {p: prepared < 0.2 for p, (_, prepared) in functions.items()}
             return {p: p.prepare(*self.problem.arrays, T) if anew[p] else f for p, (f, _) in functions.items()}
 
-        self.options.progress(f"{self.problem.name}: {len(functions)} in turns")
-        if functions:
-            times |= interleaved(build, 2 if self.options.quick else 5, self.rounds, self.seconds)
+        self.options.progress(f"{self.problem.name}: {len(functions)} peers in turns")
+        times |= self.time(build, 2 if self.options.quick else 5, self.rounds)
+        for peer in list(times):
+            try:
+                self.compare(peer, self.last.get(peer))
+            except LeftOutError as why:
+                times.pop(peer)
+                leave_out(peer, why)
         for peer, stats in times.items():
             self.costs[peer.name] = stats["min"] / peer.work(self.problem)
         rows = [
@@ -118,8 +129,20 @@ class Measurement:
         ]  # fmt: skip
         return sorted(rows, key=lambda r: r["min"]), left_out
 
-    def time(self, functions):
-        return interleaved(lambda: functions, 3, rounds=1, seconds=self.seconds)
+    def time(self, build, repeats, rounds):
+        """`interleaved`, keeping each one's last result, or its failure, to be looked at afterwards."""
+
+        def kept(peer, infer):
+            def call():
+                if not isinstance(self.last.get(peer), LeftOutError):
+                    try:
+                        self.last[peer] = self.guard(infer)
+                    except LeftOutError as failure:
+                        self.last[peer] = failure
+
+            return call
+
+        return interleaved(lambda: {p: kept(p, f) for p, f in build().items()}, repeats, rounds, self.seconds)
 
     def admit(self, peer):
         """Raise LeftOutError where the peer needs too much time or memory."""
@@ -145,21 +168,26 @@ class Measurement:
         infer = self.guard(peer.prepare, *self.problem.arrays, T)
         prepared = time.perf_counter() - start
         start = time.perf_counter()
-        beliefs = self.guard(infer)
+        self.last[peer] = self.guard(infer)
         once = time.perf_counter() - start
+        self.compare(peer, self.last[peer])
+        return infer, prepared, once
+
+    def compare(self, peer, beliefs):
+        if isinstance(beliefs, LeftOutError):
+            raise beliefs
         if peer.schedule not in self.truth:
             self.truth[peer.schedule] = self.problem.beliefs(peer.schedule)
         truth = self.truth[peer.schedule]
-        self.differences[peer] = difference(beliefs, truth)
+        self.differences[peer] = self.guard(difference, beliefs, truth)
         tolerance = 1e-4 if truth[0].dtype == np.float32 else peer.tolerance         # on the largest, ours is float32
         if not self.differences[peer] <= tolerance:
             raise LeftOutError(f"DISAGREES: a belief differs by {self.differences[peer]:.1e} from ours")
-        return infer, prepared, once
 
     def guard(self, function, *args):
         try:
             return function(*args)
-        except Exception as error:  # anything may go wrong in other people's code, and is then reported
+        except (Exception, SystemExit) as error:  # anything may go wrong in other people's code, and is reported
             raise LeftOutError(f"failed: {type(error).__name__}: {error}".splitlines()[0]) from error
 
 

@@ -1,7 +1,6 @@
 """libDAI (C++): what it took elsewhere, and how to run an installation of yours (`--libdai PREFIX`)."""
 
 import os
-import shlex
 import shutil
 import subprocess
 import tempfile
@@ -32,8 +31,8 @@ def compile_driver(prefix):
     prefix = Path(prefix)
     if not (prefix / "include/dai/bp.h").exists():
         raise BenchError(f"--libdai {prefix}: no include/dai/bp.h below it; give the prefix libDAI was installed to")
-    cxx = shlex.split(os.environ.get("CXX") or shutil.which("c++") or "")
-    if not cxx:
+    cxx = (os.environ.get("CXX") or shutil.which("c++") or "").split()
+    if not cxx or not shutil.which(cxx[0]):
         raise BenchError("--libdai needs a C++ compiler; install one or set CXX")
     folder = tempfile.TemporaryDirectory(prefix="crbm_fast_libdai")
     program = Path(folder.name, "libdai_driver")
