@@ -37,13 +37,13 @@ def pinned(n_threads):
         os.sched_setaffinity(0, before)
 
 
-def interleaved(build, repeats, rounds=3, seconds=10.0):
+def interleaved(build, repeats, rounds=3, seconds=10.0, warm=False):
     """Times per call of each function of the dictionary `build()`, measured in turns; see `summary`.
 
     A slow moment of the machine then hits all of them.  Every round builds them anew: where the pages of a buffer
-    happen to lie can cost half the speed for as long as it lives.  Each is warmed up by a call; short ones are called
-    several times per measurement, long ones measured less often: `seconds` is what the measurements of one function
-    may take in all, but there is one in any case.
+    happen to lie can cost half the speed for as long as it lives.  Each is warmed up by a call, unless all are `warm`;
+    short ones are called several times per measurement, long ones measured less often: `seconds` is what the
+    measurements of one function may take in all, but there is one in any case.
     """
     times, calls, spent = {}, {}, {}
 
@@ -62,7 +62,8 @@ def interleaved(build, repeats, rounds=3, seconds=10.0):
         functions = build()
         for name, function in functions.items():
             if name not in calls or within_budget(name):
-                function()
+                if not warm:
+                    function()
                 calls[name] = 1
                 each = measure(name, function)
                 while each < 0.5:                          # else one call is enough, and no pause is that long

@@ -99,7 +99,7 @@ class Measurement:
                 if peer.degree and once > 5:             # they compile nothing, and waiting once is long enough
                     times[peer] = summary([once]) | {"calls": 1}
                 elif self.problem.nv * self.problem.nh >= HUGE:
-                    times |= self.time({peer: infer}.copy, 3, 1)
+                    times |= self.time({peer: infer}.copy, 3, 1, warm=True)
                 else:
                     functions[peer] = infer, prepared
                 del infer
@@ -128,7 +128,7 @@ class Measurement:
         ]  # fmt: skip
         return sorted(rows, key=lambda r: r["min"]), left_out
 
-    def time(self, build, repeats, rounds):
+    def time(self, build, repeats, rounds, warm=False):
         """`interleaved`, keeping each one's last result, or its failure, to be looked at afterwards."""
 
         def kept(peer, infer):
@@ -141,7 +141,7 @@ class Measurement:
 
             return call
 
-        return interleaved(lambda: {p: kept(p, f) for p, f in build().items()}, repeats, rounds, self.seconds)
+        return interleaved(lambda: {p: kept(p, f) for p, f in build().items()}, repeats, rounds, self.seconds, warm)
 
     def admit(self, peer):
         """Raise LeftOutError where the peer needs too much time or memory."""
