@@ -4,7 +4,7 @@ import json
 import re
 
 from bench._problems import BenchError
-from bench._report import largest, number_text, time_text
+from bench._report import OURS, largest, number_text, time_text
 
 BLOCK = re.compile(r"(<!-- measured: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -25,7 +25,7 @@ def peers(report):
     """Everybody at the largest size they ran, by cost per edge."""
     cells = [("who", "size", "10 iterations", "per edge and iteration", "times ours"), ("---", "---", *["---:"] * 3)]
     for r, ratio in largest(report):
-        name, cost = f"**{r['who']}**" if r.get("ours") else r["who"], number_text(r["ns_per_edge_iteration"])
+        name, cost = f"**{r['who']}**" if r["who"] == OURS else r["who"], number_text(r["ns_per_edge_iteration"])
         cells.append((name, r["case"], time_text(r["min"]), f"{cost} ns", number_text(ratio)))
     return "\n".join("| " + " | ".join(c) + " |" for c in cells)
 

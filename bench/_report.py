@@ -2,7 +2,8 @@
 
     suite, quick, date, machine, config      what was run, on what
     T, pinned, versions                      how, and against which versions of others
-    rows      [{case, who, unit, min, median, spread, repeats, ...}]      what was measured; unit "s" for times
+    rows      [{case, who, unit, min, median, spread, repeats, ...}]      what was measured; unit "s" for times;
+                                             "peer" where it is not ours, "cited" where it is not from this run
     left_out  [{case, who, why}]             what was not, and why
     bars      [{what, sense, bar, unit, measured, reached}]               what the project holds itself to
     ...       what else the suite's picture needs
