@@ -372,6 +372,7 @@ def test_compare_tells_changes_beyond_the_noise(capsys):
 def test_compare_on_the_command_line(tmp_path, monkeypatch, capsys):
     from bench import __main__ as main
 
+    monkeypatch.setattr(main._timing, "keep_freed_memory", lambda: None)         # for good, and this process goes on
     quick = ["overhead", "--quick", "--save", str(tmp_path)]
     monkeypatch.setattr(main.importlib.import_module("bench.bench_overhead"), "SIZES", ((16, 8),))
     main.main(quick)
