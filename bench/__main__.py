@@ -21,7 +21,7 @@ def parse(argv):
     parser = argparse.ArgumentParser(
         prog="python -m bench",
         description="Measure crbm_fast, and what else one might use, on this machine.",
-        epilog="examples: python -m bench --quick;  python -m bench peers --peers numba JAX --save /tmp/new;  "
+        epilog="examples: python -m bench --quick;  python -m bench peers --peers numba JAX --save new;  "
         "python -m bench --compare bench/results/NAME.  Exit code: 1 if --compare finds a regression, 2 for a mistake.",
     )
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"{', '.join(SUITES)} (default: all)")

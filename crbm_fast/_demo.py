@@ -25,7 +25,7 @@ def demo(nv: int, nh: int, T: int, seed: int) -> int:
 
     W64, v64, h64 = (a.astype(np.float64) for a in (W, b_v, b_h))
     reference, seconds = _best(lambda: _reference.sum_product(W64, v64, h64, T, log_z=False), 3)
-    rows = [("the paper's matrix form, NumPy float64", seconds)]
+    rows = [("the paper as printed, NumPy float64", seconds)]
     engine = Engine(W, n_threads=1)
     kw: dict[str, Any] = {"max_iter": T, "tol": 0, "gamma": True}
     out = engine.run(b_v, b_h, **kw)
