@@ -14,7 +14,6 @@ import importlib.metadata
 import os
 import platform
 import re
-import sys
 from pathlib import Path
 
 import crbm_fast as cf
@@ -117,32 +116,30 @@ def threads(n):
     return "1 thread" if n == 1 else f"{n} threads"
 
 
-def show(report, out=None):
+def show(report):
     """Print the tables of a report."""
-    out = out or sys.stdout
     config = report["config"]
     print(
         f"\n{report['suite']}: {report['machine']['cpu']}, {report['machine']['cores']} cores; "
-        f"{config['instruction set']}, {config['BLAS']}, NumPy {config['numpy']}",
-        file=out,
+        f"{config['instruction set']}, {config['BLAS']}, NumPy {config['numpy']}"
     )
     for case in dict.fromkeys(r["case"] for r in report["rows"]):
-        print("\n" + table(case, [r for r in report["rows"] if r["case"] == case]), file=out)
+        print("\n" + table(case, [r for r in report["rows"] if r["case"] == case]))
     missing = {}
     for item in report["left_out"]:
         if item["case"] == "not installed":
             missing.setdefault(item["why"], []).append(item["who"])
         else:
-            print(f"  left out: {item['who']}, {item['case']}: {item['why']}", file=out)
+            print(f"  left out: {item['who']}, {item['case']}: {item['why']}")
     for install, names in missing.items():
-        print(f"  not installed: {'; '.join(names)}: {install}", file=out)
+        print(f"  not installed: {'; '.join(names)}: {install}")
     if report["bars"]:
         width = max(len(b["what"]) for b in report["bars"])
-        print(file=out)
+        print()
         for b in report["bars"]:
             mark = "reached" if b["reached"] else "MISSED"
             measured, bar = f"{number_text(b['measured'])} {b['unit']}", f"{b['sense']} {b['bar']:,g}"
-            print(f"  {b['what']:<{width}}  {measured:>16}   bar {bar:<10} {mark}", file=out)
+            print(f"  {b['what']:<{width}}  {measured:>16}   bar {bar:<10} {mark}")
 
 
 def table(case, rows):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from bench import _report
 from bench._problems import Problem, does_not_fit
+from bench._report import OURS
 
 CASES = {                      # what: (nv, nh, N, threads, with Gamma)
     "one RBM of 8000x4000, Gamma": (8000, 4000, 0, 1, 1),
@@ -25,13 +26,13 @@ def run(options):
         options.progress(what)
         why = does_not_fit(nv, nh, 12 + 4 * gamma)
         if why:
-            left_out.append({"case": what, "who": "crbm_fast float32", "why": why})
+            left_out.append({"case": what, "who": OURS, "why": why})
             continue
         size = peak("engine", nv, nh, N, threads, gamma)
         if size is None:
-            left_out.append({"case": what, "who": "crbm_fast float32", "why": "could not be measured"})
+            left_out.append({"case": what, "who": OURS, "why": "could not be measured"})
             continue
-        rows.append(row(what, "crbm_fast float32", "GB", size / 1e9, size, nv * nh))
+        rows.append(row(what, OURS, "GB", size, nv * nh))
     problem = Problem(*options.single)
     for peer in () if options.quick else options.peers:
         if peer.degree:
@@ -42,7 +43,7 @@ def run(options):
             left_out.append({"case": problem.name, "who": peer.name, "why": "could not be measured"})
             continue
         flag = {} if peer.ours else {"peer": True}
-        rows.append(row(problem.name, peer.name, "MB", size / 1e6, size, problem.nv * problem.nh, **flag))
+        rows.append(row(problem.name, peer.name, "MB", size, problem.nv * problem.nh, **flag))
     m = {r["case"]: r for r in rows}
     one, batch, large = (m.get(what) for what in CASES)
     bars = [
@@ -54,8 +55,9 @@ def run(options):
     return _report.make("memory", options, rows, left_out, bars)
 
 
-def row(case, who, unit, value, size, edges, **rest):
-    """With the size also in float32 matrices of nv x nh."""
+def row(case, who, unit, size, edges, **rest):
+    """`size` bytes, in GB or MB, and in float32 matrices of nv x nh."""
+    value = size / {"GB": 1e9, "MB": 1e6}[unit]
     return _report.value_row(case, who, unit, value, matrices=size / (4 * edges), **rest)
 
 

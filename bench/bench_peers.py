@@ -64,7 +64,7 @@ def plot(report, path):
     ax.bar_label(bar, [f" {_report.number_text(x)} x" for x in ratios])
     ax.set(xscale="log", xlim=(0.5, 10 * max(ratios)))
     ax.axvline(1, color="tab:red", lw=1)
-    ax.set_xlabel(f"times as long as crbm_fast float32, {last} on one thread, logarithmic")
+    ax.set_xlabel(f"times as long as {OURS}, {last} on one thread, logarithmic")
     ax.invert_yaxis()
     ax.spines[["top", "right"]].set_visible(False)
     fig.savefig(path, dpi=150)
