@@ -67,6 +67,8 @@ class BuildExt(build_ext):
             ext.extra_link_args = threads + SANITIZE
             if ext.name == "crbm_fast._ckernels":
                 ext.extra_objects = self.kernel_objects()
+            if ext.name == "crbm_fast._engine":
+                ext.extra_objects = self.objects("csrc/solver.c", self.build_temp)
             if ext.name == "crbm_fast._naive":
                 ext.extra_objects = self.objects("csrc/naive.c", self.build_temp)
         super().build_extensions()
