@@ -30,9 +30,16 @@ C_FLAGS = ["-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-con
 CYTHON_FLAGS = ["-O2"]
 WARNINGS = ["-Wall", "-Wextra"]
 
-MODULES = ("_ckernels", "_blas", "_threads", "_engine", "_algebra", "_naive")
+MODULES = ("_ckernels", "_blas", "_threads", "_engine", "_algebra", "_naive", "cython_api")
+# Plain C beside the kernels, linked into the module that offers it.
+C_SOURCES = {
+    "crbm_fast._engine": ["csrc/solver.c"],
+    "crbm_fast._naive": ["csrc/naive.c"],
+    "crbm_fast.cython_api": ["csrc/solver.c", "csrc/embed.c"],
+}
+INCLUDE = ["csrc", "crbm_fast/include"]
 THREADED = [f"crbm_fast.{name}" for name in ("_threads", "_engine", "_algebra")]
-HEADERS = [str(p) for p in sorted(Path("csrc").glob("*.h"))]
+HEADERS = [str(p) for folder in INCLUDE for p in sorted(Path(folder).glob("*.h"))]
 DEBUG = os.environ.get("CRBM_FAST_DEBUG") == "1"
 SWITCHES = [name for name in os.environ if name in ("CRBM_FAST_DEBUG", "CRBM_FAST_NO_OPENMP", "CRBM_FAST_SANITIZE")]
 SANITIZE = [f"-fsanitize={s}" for s in [os.environ.get("CRBM_FAST_SANITIZE")] if s]
@@ -65,12 +72,10 @@ class BuildExt(build_ext):
             threads = openmp if ext.name in THREADED else []
             ext.extra_compile_args = CYTHON_FLAGS + threads + SANITIZE
             ext.extra_link_args = threads + SANITIZE
+            sources = C_SOURCES.get(ext.name, [])
+            ext.extra_objects = [o for source in sources for o in self.objects(source, self.build_temp)]
             if ext.name == "crbm_fast._ckernels":
                 ext.extra_objects = self.kernel_objects()
-            if ext.name == "crbm_fast._engine":
-                ext.extra_objects = self.objects("csrc/solver.c", self.build_temp)
-            if ext.name == "crbm_fast._naive":
-                ext.extra_objects = self.objects("csrc/naive.c", self.build_temp)
         super().build_extensions()
 
     def openmp_flags(self):
@@ -101,7 +106,7 @@ class BuildExt(build_ext):
 
     def objects(self, source, output, macros=(), flags=()):
         return self.compiler.compile(
-            [source], output_dir=str(output), macros=list(macros), include_dirs=["csrc"],
+            [source], output_dir=str(output), macros=list(macros), include_dirs=INCLUDE,
             extra_postargs=C_FLAGS + WARNINGS + list(flags) + SANITIZE, depends=HEADERS,
         )  # fmt: skip
 
@@ -110,7 +115,7 @@ def extension(name):
     return Extension(
         f"crbm_fast.{name}",
         [f"crbm_fast/{name}.pyx"],
-        include_dirs=["csrc", np.get_include()],
+        include_dirs=[*INCLUDE, np.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
         # Without these an edited kernel would be recompiled but not relinked, and the old one run.
         depends=[*HEADERS, *map(str, Path("csrc").glob("*.c")), "csrc/isas.json", "setup.py"],

@@ -3,6 +3,7 @@
     training  ->  learners, optimizers  ->  model  ->  inference, _ais       Python
     inference ->  _engine    ->  _ckernels -> csrc/ (C, SIMD)                Cython: beliefs, samples
     the rest  ->  _algebra   ->  _blas     -> scipy.linalg.cython_blas       Cython: products, steps
+    cython_api, ctypes_api   ->  csrc/embed.c: the same BP inside other programs' loops, without Python
     _validation   every check of user input      _data    rows of X and V, batch by batch
     _files        models and checkpoints         _reference   the paper in NumPy, for tests and benchmarks
 
@@ -21,7 +22,7 @@ except ModuleNotFoundError as error:
 
 from crbm_fast import learners, optimizers
 from crbm_fast._ais import AIS, ais
-from crbm_fast._config import show_config
+from crbm_fast._config import get_include, show_config
 from crbm_fast._validation import EfficiencyWarning
 from crbm_fast.inference import Beliefs, ConvergenceWarning, Engine, Samples, gibbs, infer
 from crbm_fast.model import CRBM, RBM, Inference
@@ -43,6 +44,7 @@ __all__ = [
     "Inference",
     "Samples",
     "ais",
+    "get_include",
     "gibbs",
     "infer",
     "learners",

@@ -76,6 +76,7 @@ cdef extern from "crbm.h" nogil:
         Py_ssize_t (*nonzeros)(const void *, Py_ssize_t) noexcept nogil
         void (*combine_rows)(void *, const void *, Py_ssize_t, const void *, double, void *, int32_t *, Py_ssize_t,
                              Py_ssize_t) noexcept nogil
+        void (*dot_rows)(void *, const void *, const void *, Py_ssize_t, Py_ssize_t) noexcept nogil
         double (*momentum_step)(void *, void *, const void *, double, double, double, double *,
                                 Py_ssize_t) noexcept nogil
         double (*adam_step)(void *, void *, void *, const void *, double, double, double, double, double, double *,
@@ -86,4 +87,6 @@ cdef extern from "crbm.h" nogil:
     Py_ssize_t crbm_padded(Py_ssize_t nh, Py_ssize_t itemsize)
 
 
+# The table in force, for items of 4 or 8 bytes; else NULL, or an exception.
+cdef const crbm_kernels *active(int itemsize) noexcept nogil
 cdef const crbm_kernels *table(int itemsize) except NULL

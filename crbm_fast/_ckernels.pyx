@@ -1,7 +1,7 @@
 """The C kernel tables and the choice of instruction set.
 
 The best instruction set this CPU can run is chosen at import; the environment variable CRBM_FAST_ISA forces
-another.  `table` is what the engine cimports.
+another.  `table` is what the other modules cimport, `active` what needs no GIL.
 """
 
 import os
@@ -12,7 +12,8 @@ cimport numpy as cnp
 
 cnp.import_array()
 
-cdef bytes _isa = crbm_isa_name(0)
+cdef const crbm_kernels *_f32 = crbm_select(NULL, 4)
+cdef const crbm_kernels *_f64 = crbm_select(NULL, 8)
 
 
 def available_isas():
@@ -27,22 +28,27 @@ def available_isas():
 
 def active_isa():
     """Name of the instruction set that engines made from now on use."""
-    return _isa.decode()
+    return _f32.isa.decode()
 
 
 def use_isa(name):
     """Let engines made from now on use the instruction set `name`."""
-    global _isa
+    global _f32, _f64
     if name not in available_isas():
         raise ValueError(
             f"instruction set {name!r} (CRBM_FAST_ISA) is not available here; choose from: "
             + ", ".join(available_isas())
         )
-    _isa = name.encode()
+    cdef bytes isa = name.encode()
+    _f32, _f64 = crbm_select(isa, 4), crbm_select(isa, 8)
+
+
+cdef const crbm_kernels *active(int itemsize) noexcept nogil:
+    return _f32 if itemsize == 4 else _f64 if itemsize == 8 else NULL
 
 
 cdef const crbm_kernels *table(int itemsize) except NULL:
-    cdef const crbm_kernels *k = crbm_select(_isa, itemsize)
+    cdef const crbm_kernels *k = active(itemsize)
     if k == NULL:
         raise RuntimeError(f"no kernels for items of {itemsize} bytes")
     return k

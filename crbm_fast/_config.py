@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -10,6 +11,11 @@ import scipy
 
 from crbm_fast import _blas, _ckernels, _threads
 from crbm_fast._validation import check_choice, check_threads
+
+
+def get_include() -> str:
+    """The directory of crbm_fast.h, for a C compiler: see docs/embedding.md."""
+    return str(Path(__file__).with_name("include"))
 
 
 def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] | None:

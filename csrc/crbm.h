@@ -7,9 +7,10 @@
  *     log_domain.h      the same in logs: max-product BP, and sum-product where exp(W) would overflow
  *     mixed_product.h   hidden -> visible half of mixed-product BP, Eqs. 13, 15, 16
  *     elementwise.h     logistic, softplus sums, padding, finiteness, the Gibbs draw (Philox)
- *     sparse.h          products with matrices that are mostly zeros
+ *     products.h        one vector times a matrix; matrices that are mostly zeros
  *     optimizers.h      steps of gradient ascent
  *   dispatch.c chooses a table from the CPU
+ *   solver.c   iterations over them, in the caller's memory; embed.c offers those to other programs
  *
  * Kernels do arithmetic. They do not allocate, print, start threads, or know Python or BLAS.
  *
@@ -137,10 +138,11 @@ typedef struct crbm_kernels {
     void (*bernoulli)(void *out, const void *theta, uint64_t seed, uint64_t instance, uint32_t draw,
                       ptrdiff_t n);
 
-    /* Products with matrices that are mostly zeros: sparse.h. */
+    /* One vector times a matrix, and matrices that are mostly zeros: products.h. */
     ptrdiff_t (*nonzeros)(const void *x, ptrdiff_t n);
     void (*combine_rows)(void *out, const void *a, ptrdiff_t stride, const void *B, double beta, void *values,
                          int32_t *index, ptrdiff_t k, ptrdiff_t n);
+    void (*dot_rows)(void *out, const void *B, const void *x, ptrdiff_t rows, ptrdiff_t ld);
 
     /* Steps of gradient ascent: optimizers.h. */
     double (*momentum_step)(void *p, void *velocity, const void *g, double rate, double momentum, double decay,

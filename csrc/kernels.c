@@ -9,7 +9,7 @@
 #include "log_domain.h"
 #include "mixed_product.h"
 #include "elementwise.h"
-#include "sparse.h"
+#include "products.h"
 #include "optimizers.h"
 
 #define CRBM_JOIN_(isa, bits) crbm_kernels_##isa##_##bits
@@ -60,6 +60,7 @@ const crbm_kernels CRBM_JOIN(CRBM_ISA, CRBM_REAL) = {
     .bernoulli = bernoulli,
     .nonzeros = nonzeros,
     .combine_rows = combine_rows,
+    .dot_rows = dot_rows,
     .momentum_step = momentum_step,
     .adam_step = adam_step,
 };

@@ -8,30 +8,22 @@
 static inline double larger(double a, double b) { return a > b ? a : b; }
 static inline ptrdiff_t smaller(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
 
-/* Take `bytes` at the cursor.  An integer, because sizes are counted by a walk that starts at NULL. */
-static void *place(uintptr_t *at, size_t bytes)
-{
-    const uintptr_t p = *at;
-    *at += crbm_lines(bytes);
-    return (void *)p;
-}
-
 /* --- sum-product and max-product: messages -------------------------------------------------------------- */
 
 size_t crbm_lay_slot(crbm_slot *s, void *start, const crbm_job *job, int team, int own_msg, int own_cond)
 {
     const size_t row = job->ld * job->item, matrix = job->nv * row, groups = crbm_groups(job->nv);
     uintptr_t at = (uintptr_t)start;
-    s->msg = own_msg ? place(&at, matrix) : NULL;
-    s->cond = own_cond ? place(&at, matrix) : s->msg;
-    s->part = place(&at, groups * row);
-    s->theta_h = place(&at, row);
-    s->tau_h0 = place(&at, row);
-    s->tau_h1 = place(&at, row);
-    s->field_v = place(&at, job->nv * job->item);
-    s->scratch = place(&at, team * row);
-    s->edges = place(&at, groups * sizeof(double));
-    s->change = place(&at, team * sizeof(double));
+    s->msg = own_msg ? crbm_place(&at, matrix) : NULL;
+    s->cond = own_cond ? crbm_place(&at, matrix) : s->msg;
+    s->part = crbm_place(&at, groups * row);
+    s->theta_h = crbm_place(&at, row);
+    s->tau_h0 = crbm_place(&at, row);
+    s->tau_h1 = crbm_place(&at, row);
+    s->field_v = crbm_place(&at, job->nv * job->item);
+    s->scratch = crbm_place(&at, team * row);
+    s->edges = crbm_place(&at, groups * sizeof(double));
+    s->change = crbm_place(&at, team * sizeof(double));
     return at - (uintptr_t)start;
 }
 
@@ -156,20 +148,20 @@ size_t crbm_lay_chunk(crbm_chunk *c, void *start, const crbm_job *job, ptrdiff_t
 {
     const size_t v = size * job->nv * job->item, h = size * job->ld * job->item;
     uintptr_t at = (uintptr_t)start;
-    c->b1 = place(&at, v);
-    c->tau_v = place(&at, v);
-    c->field_v = place(&at, v);
-    c->theta_v = place(&at, v);
-    c->sent = place(&at, v);
-    c->extra_v = place(&at, v);
-    c->b2 = place(&at, h);
-    c->tau_h0 = place(&at, h);
-    c->tau_h1 = place(&at, h);
-    c->theta_h = place(&at, h);
-    c->extra_h = place(&at, h);
-    c->linear_h = place(&at, h);
-    c->change = place(&at, size * sizeof(double));
-    c->instance = place(&at, size * sizeof(ptrdiff_t));
+    c->b1 = crbm_place(&at, v);
+    c->tau_v = crbm_place(&at, v);
+    c->field_v = crbm_place(&at, v);
+    c->theta_v = crbm_place(&at, v);
+    c->sent = crbm_place(&at, v);
+    c->extra_v = crbm_place(&at, v);
+    c->b2 = crbm_place(&at, h);
+    c->tau_h0 = crbm_place(&at, h);
+    c->tau_h1 = crbm_place(&at, h);
+    c->theta_h = crbm_place(&at, h);
+    c->extra_h = crbm_place(&at, h);
+    c->linear_h = crbm_place(&at, h);
+    c->change = crbm_place(&at, size * sizeof(double));
+    c->instance = crbm_place(&at, size * sizeof(ptrdiff_t));
     return at - (uintptr_t)start;
 }
 

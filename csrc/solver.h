@@ -142,6 +142,14 @@ static inline size_t crbm_lines(size_t bytes)
     return (bytes + CRBM_ALIGN - 1) / CRBM_ALIGN * CRBM_ALIGN;
 }
 
+/* Take `bytes` at the cursor.  An integer, because sizes are counted by a walk that starts at NULL. */
+static inline void *crbm_place(uintptr_t *at, size_t bytes)
+{
+    const uintptr_t p = *at;
+    *at += crbm_lines(bytes);
+    return (void *)p;
+}
+
 static inline ptrdiff_t crbm_groups(ptrdiff_t nv)
 {
     return (nv + CRBM_GROUP - 1) / CRBM_GROUP;

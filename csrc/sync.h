@@ -18,6 +18,9 @@ static inline void crbm_pause(void) { sched_yield(); }
 static inline void crbm_raise_flag(int *flag) { __atomic_store_n(flag, 1, __ATOMIC_RELAXED); }
 static inline int crbm_flag(int *flag) { return __atomic_load_n(flag, __ATOMIC_RELAXED); }
 
+/* Put `value` into a word; returns what was there. */
+static inline int crbm_exchange(int *word, int value) { return __atomic_exchange_n(word, value, __ATOMIC_ACQ_REL); }
+
 /* OpenMP, or what a build without it amounts to. */
 #ifdef _OPENMP
 enum { crbm_openmp = 1 };

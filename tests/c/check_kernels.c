@@ -170,6 +170,14 @@ static void vectors(ptrdiff_t n)
         CHECK(k->max_abs(out, n) <= 6);
         free(B), free(a), free(values), free(index);
     }
+    for (ptrdiff_t rows = 0; rows < 10; rows += 3) {
+        const ptrdiff_t ld = crbm_padded(n, k->itemsize);
+        void *B = draw(rows * ld, 1, 1), *one = draw(ld, 1, 1), *sums = draw(rows, 0, 0);
+        k->dot_rows(sums, B, one, rows, ld);
+        for (ptrdiff_t i = 0; i < rows; i++)
+            CHECK(get(sums, i) == (double)ld);
+        free(B), free(one), free(sums);
+    }
     if (n > 0)
         set(x, n - 1, INFINITY);
     CHECK(isfinite(k->node_sum(x, y, n)) && isfinite(k->mean_sum(x, y, n)) && isfinite(k->dot_free(x, y, n)));

@@ -1,6 +1,6 @@
-/* sparse.h: products with a matrix that is mostly zeros, such as the states of units. */
-#ifndef CRBM_SPARSE_H
-#define CRBM_SPARSE_H
+/* products.h: products of one vector and a matrix, and of a matrix that is mostly zeros, such as the states of units. */
+#ifndef CRBM_PRODUCTS_H
+#define CRBM_PRODUCTS_H
 
 #include "common.h"
 
@@ -57,4 +57,29 @@ static void combine_rows(void *out, const void *a, ptrdiff_t stride, const void 
     }
 }
 
-#endif /* CRBM_SPARSE_H */
+/* out (rows,) := B x.
+ *   B (rows, ld), x (ld,)   padded
+ * Sums are kept in `real`, lane by lane; four rows at once hide the latency of their chains. */
+INLINE void dot_of(int ROWS, real *out, const real *B, const real *x, ptrdiff_t ld)
+{
+    vreal sum[4];
+    for (int r = 0; r < ROWS; r++)
+        sum[r] = v_set(0);
+    for (ptrdiff_t j = 0; j < ld; j += LANES)
+        for (int r = 0; r < ROWS; r++)
+            sum[r] += v_load(B + r * ld + j) * v_load(x + j);
+    for (int r = 0; r < ROWS; r++)
+        out[r] = v_sum(sum[r]);
+}
+
+static void dot_rows(void *out, const void *B, const void *x, ptrdiff_t rows, ptrdiff_t ld)
+{
+    for (ptrdiff_t i = 0; i < rows;) {
+        const int four = rows - i >= 4;
+        (four ? dot_of(4, (real *)out + i, (const real *)B + i * ld, x, ld)
+              : dot_of(1, (real *)out + i, (const real *)B + i * ld, x, ld));
+        i += four ? 4 : 1;
+    }
+}
+
+#endif /* CRBM_PRODUCTS_H */
