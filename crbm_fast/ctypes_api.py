@@ -52,13 +52,10 @@ def _function(name: str, result: Any, *arguments: Any) -> Any:
 error_text = _function("error_text", c_char_p, c_int)
 workspace_size = _function("workspace_size", c_ssize_t, c_ssize_t, c_ssize_t, c_int)
 init = _function("init", c_int, c_void_p, c_size_t, c_void_p, c_ssize_t, c_ssize_t, c_int)
-run = _function(
-    "run", c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_int, c_int, c_double, c_double,
-    c_int,
-)  # fmt: skip
-sample_h = _function("sample_h", c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_uint64, c_uint64, c_uint64)
-sample_v = _function("sample_v", c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_uint64, c_uint64, c_uint64)
-free_energy = _function("free_energy", c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p)
+run = _function("run", c_int, *7 * [c_void_p], c_int, c_int, c_double, c_double, c_int)
+sample_h = _function("sample_h", c_int, *4 * [c_void_p], *3 * [c_uint64])
+sample_v = _function("sample_v", c_int, *4 * [c_void_p], *3 * [c_uint64])
+free_energy = _function("free_energy", c_int, *5 * [c_void_p])
 
 
 def workspace(W: ArrayLike, dtype: DTypeLike | None = None) -> NDArray[np.uint8]:

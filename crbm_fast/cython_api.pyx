@@ -17,8 +17,8 @@ cdef extern from "embed.h" nogil:
         const char *(*error_text)(int) noexcept nogil
         Py_ssize_t (*workspace_size)(Py_ssize_t, Py_ssize_t, int) noexcept nogil
         int (*init)(void *, size_t, const void *, Py_ssize_t, Py_ssize_t, int) noexcept nogil
-        int (*run)(void *, void *, void *, void *, crbm_fast_info *, const void *, const void *, int, int, double, double,
-                   int) noexcept nogil
+        int (*run)(void *, void *, void *, void *, crbm_fast_info *, const void *, const void *, int, int, double,
+                   double, int) noexcept nogil
         int (*sample_h)(void *, void *, const void *, const void *, uint64_t, uint64_t, uint64_t) noexcept nogil
         int (*sample_v)(void *, void *, const void *, const void *, uint64_t, uint64_t, uint64_t) noexcept nogil
         int (*free_energy)(void *, double *, const void *, const void *, const void *) noexcept nogil

@@ -93,10 +93,10 @@ static ptrdiff_t workspace_size(ptrdiff_t nv, ptrdiff_t nh, int dtype)
     return (ptrdiff_t)lay(&p, NULL, &job);
 }
 
-/* An array of n elements may be NULL only if it has none. */
-static int check_array(const void *x, ptrdiff_t n, ptrdiff_t item)
+/* Is there an array of items of that size? */
+static int check_array(const void *x, size_t item)
 {
-    return !x && n > 0 ? CRBM_FAST_NULL_POINTER : (uintptr_t)x % (uintptr_t)item ? CRBM_FAST_MISALIGNED : CRBM_FAST_OK;
+    return !x ? CRBM_FAST_NULL_POINTER : (uintptr_t)x % item ? CRBM_FAST_MISALIGNED : CRBM_FAST_OK;
 }
 
 static int check_finite(const crbm_kernels *k, const void *x, double most, ptrdiff_t n)
@@ -128,8 +128,8 @@ static int init(void *workspace, size_t size, const void *W, ptrdiff_t nv, ptrdi
     const crbm_kernels *k = crbm_embed_kernels(dtype);
     head *w = workspace;
     places p;
-    TRY(check_array(workspace, 1, CRBM_ALIGN));
-    TRY(check_array(W, nv * nh, dtype));
+    TRY(check_array(workspace, CRBM_ALIGN));
+    TRY(check_array(W, (size_t)dtype));
     if (size < lay(&p, workspace, &job))
         return CRBM_FAST_TOO_SMALL;
     TRY(check_finite(k, W, limit(dtype), nv * nh));
@@ -153,7 +153,7 @@ static void times_W(const crbm_job *job, void *out, const void *v, const void *W
 static int enter(void *workspace, crbm_job *job, places *p)
 {
     head *w = workspace;
-    TRY(check_array(workspace, 1, CRBM_ALIGN));
+    TRY(check_array(workspace, CRBM_ALIGN));
     if (w->magic != MAGIC)
         return CRBM_FAST_NOT_INITIALISED;
     if (crbm_exchange(&w->busy, 1))
@@ -250,12 +250,13 @@ static int do_run(head *w, crbm_job *job, places *p, crbm_fast_info *info, int f
 
 static int check_run(const crbm_job *job, const crbm_fast_info *info, int flags)
 {
-    TRY(check_array(job->tau_v, job->nv, job->item));
-    TRY(check_array(job->tau_h, job->nh, job->item));
-    TRY(check_array(job->gamma, 0, job->item));
-    TRY(check_array(info, 0, sizeof(double)));
-    TRY(check_array(job->b1, job->nv, job->item));
-    TRY(check_array(job->b2, job->nh, job->item));
+    const size_t item = (size_t)job->item;
+    TRY(check_array(job->tau_v, item));
+    TRY(check_array(job->tau_h, item));
+    TRY(job->gamma ? check_array(job->gamma, item) : CRBM_FAST_OK);
+    TRY(info ? check_array(info, sizeof(double)) : CRBM_FAST_OK);
+    TRY(check_array(job->b1, item));
+    TRY(check_array(job->b2, item));
     if (job->method < CRBM_FAST_SUM_PRODUCT || job->method > CRBM_FAST_MIXED_PRODUCT || job->max_iter < 1
         || !(job->tol >= 0 && job->tol < INFINITY) || !(job->damping >= 0 && job->damping < 1)
         || flags & ~(CRBM_FAST_WARM_START | CRBM_FAST_LOG_Z))
@@ -280,9 +281,9 @@ static int run(void *workspace, void *tau_v, void *tau_h, void *gamma, crbm_fast
 static int check_half(const crbm_job *job, const void *out, const void *x, ptrdiff_t n, const void *bias, ptrdiff_t m,
                       double most, uint64_t step)
 {
-    TRY(check_array(out, m, job->item));
-    TRY(check_array(x, n, job->item));
-    TRY(check_array(bias, m, job->item));
+    TRY(check_array(out, (size_t)job->item));
+    TRY(check_array(x, (size_t)job->item));
+    TRY(check_array(bias, (size_t)job->item));
     if (step > INT32_MAX)
         return CRBM_FAST_BAD_OPTION;
     TRY(check_states(x, n, job->item));
@@ -320,10 +321,10 @@ static int sample_v(void *workspace, void *v, const void *h, const void *b1, uin
 
 static int check_free_energy(const crbm_job *job, const double *F, const void *v, const void *b1, const void *b2)
 {
-    TRY(check_array(F, 1, sizeof(double)));
-    TRY(check_array(v, job->nv, job->item));
-    TRY(check_array(b1, job->nv, job->item));
-    TRY(check_array(b2, job->nh, job->item));
+    TRY(check_array(F, sizeof(double)));
+    TRY(check_array(v, (size_t)job->item));
+    TRY(check_array(b1, (size_t)job->item));
+    TRY(check_array(b2, (size_t)job->item));
     TRY(check_states(v, job->nv, job->item));
     TRY(check_finite(job->k, b1, INFINITY, job->nv));
     return check_finite(job->k, b2, limit((int)job->item), job->nh);
@@ -345,7 +346,7 @@ static const char *error_text(int status)
     switch (status) {
     case CRBM_FAST_OK: return "success";
     case CRBM_FAST_NOT_CONVERGED: return "max_iter iterations were done before tol was reached; raise max_iter or damping";
-    case CRBM_FAST_NULL_POINTER: return "a pointer that is needed is NULL";
+    case CRBM_FAST_NULL_POINTER: return "a pointer is NULL; only gamma and info may be";
     case CRBM_FAST_MISALIGNED:
         return "a workspace must be aligned to 64 bytes (CRBM_FAST_ALIGN), an array to its element type";
     case CRBM_FAST_TOO_SMALL: return "the workspace is too small; ask workspace_size";

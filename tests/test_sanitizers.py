@@ -16,14 +16,14 @@ MACHINE = {"AMD64": "x86_64", "aarch64": "arm64"}.get(platform.machine(), platfo
 ALL = json.loads((ROOT / "csrc/isas.json").read_text())
 ISAS = ALL.get(MACHINE, ALL["other"])
 FLAGS = ["-std=gnu11", "-O1", "-g", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast",
-         "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{ROOT / 'csrc'}"]  # fmt: skip
-
-
+         "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{ROOT / 'csrc'}",
+         f"-I{ROOT / 'crbm_fast/include'}"]  # fmt: skip
 CC = shlex.split(os.environ.get("CC") or shutil.which("cc") or "gcc")
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory):
+def kernels(tmp_path_factory):
+    """The object files of all kernels and their dispatch."""
     out = tmp_path_factory.mktemp("sanitize")
     jobs = []
     for isa, how in ISAS.items():
@@ -33,27 +33,30 @@ def program(tmp_path_factory):
             jobs.append([*CC, *FLAGS, *how["flags"], *define, "-c", ROOT / "csrc/kernels.c", "-o", obj])
     have = [f"-DCRBM_HAVE_{isa}" for isa in ISAS]
     jobs.append([*CC, *FLAGS, *have, "-c", ROOT / "csrc/dispatch.c", "-o", out / "dispatch.o"])
-    jobs.append([*CC, *FLAGS, "-c", ROOT / "tests/c/check_kernels.c", "-o", out / "check.o"])
     for job in jobs:
         subprocess.run(job, check=True)
-    subprocess.run([*CC, *FLAGS, *sorted(out.glob("*.o")), "-lm", "-o", out / "check"], check=True)
-    return out / "check"
+    return sorted(out.glob("*.o"))
 
 
-def test_kernels_under_sanitizers(program):
+def passed(program, *sources):
+    """Build and run a check; how many of its checks passed, all of them."""
+    subprocess.run([*CC, *FLAGS, *sources, "-lm", "-o", program], check=True)
     run = subprocess.run([program], capture_output=True, text=True, timeout=600, check=False)
     assert run.returncode == 0, run.stdout[-2000:] + run.stderr[-4000:]
-    count = re.search(r"(\d+) passed, 0 failed", run.stdout)
-    assert count
-    assert int(count[1]) > 1000
+    return int(re.fullmatch(r"(\d+) passed, 0 failed\n", run.stdout)[1])
+
+
+def test_kernels_under_sanitizers(kernels, tmp_path):
+    assert passed(tmp_path / "check", *kernels, ROOT / "tests/c/check_kernels.c") > 1000
+
+
+def test_embedding_under_sanitizers(kernels, tmp_path):
+    sources = [ROOT / "csrc/solver.c", ROOT / "csrc/embed.c", ROOT / "tests/c/check_embed.c"]
+    assert passed(tmp_path / "check", *kernels, *sources) > 1000
 
 
 def test_naive_graphs_under_sanitizers(tmp_path):
-    sources = [ROOT / "csrc/naive.c", ROOT / "tests/c/check_naive.c"]
-    subprocess.run([*CC, *FLAGS, *sources, "-lm", "-o", tmp_path / "check"], check=True)
-    run = subprocess.run([tmp_path / "check"], capture_output=True, text=True, timeout=60, check=False)
-    assert run.returncode == 0, run.stdout[-2000:] + run.stderr[-4000:]
-    assert re.fullmatch(r"\d{4} passed, 0 failed\n", run.stdout)
+    assert passed(tmp_path / "check", ROOT / "csrc/naive.c", ROOT / "tests/c/check_naive.c") > 1000
 
 
 def test_every_kernel_is_checked():

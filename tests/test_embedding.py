@@ -1,0 +1,337 @@
+"""The embedding interface: Cython, C, ctypes and numba meet the same functions, and these agree with the engine.
+
+tests/c/check_embed.c tries every error code, under the sanitizers; examples/ are built and run by test_examples.py.
+"""
+
+import ctypes
+import doctest
+import itertools
+import re
+import subprocess
+import sysconfig
+import threading
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+from conftest import make_rbm
+from test_package import run_python
+from test_sanitizers import CC
+
+import crbm_fast as cf
+from crbm_fast import _reference, ctypes_api, cython_api
+from crbm_fast import ctypes_api as bp
+
+ROOT = Path(__file__).parents[1]
+METHODS = ("sum-product", "max-product", "mixed-product")  # in the order of their numbers
+
+
+def at(array):
+    return None if array is None else array.ctypes.data
+
+
+class Model:
+    """A workspace with its arrays."""
+
+    def __init__(self, W, b1, b2, dtype):
+        self.b1, self.b2 = b1.astype(dtype), b2.astype(dtype)
+        self.workspace = bp.workspace(W, dtype)
+        (self.nv, self.nh), self.dtype = W.shape, dtype
+
+    def run(self, method, *, max_iter=20, tol=0.0, damping=0.0, flags=0, gamma=False):
+        tau_v, tau_h, info = np.empty(self.nv, self.dtype), np.empty(self.nh, self.dtype), np.empty(3)
+        pairs = np.empty((self.nv, self.nh), self.dtype) if gamma else None
+        status = bp.run(at(self.workspace), at(tau_v), at(tau_h), at(pairs), at(info), at(self.b1), at(self.b2),
+                        METHODS.index(method), max_iter, tol, damping, flags)  # fmt: skip
+        bp.check(status)
+        return status, tau_v, tau_h, pairs, *info
+
+
+# --- the same answers as the engine, and as the paper ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (16, 8), (65, 17), (130, 40)])
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("damping", [0, 0.3])
+def test_beliefs_are_the_engines(rng, isa, dtype, method, shape, damping):
+    """Bit for bit where there is no product with W; the next call goes on from the messages."""
+    W, b1, b2 = (a.astype(dtype) for a in make_rbm(rng, *shape))
+    model, engine = Model(W, b1, b2, dtype), cf.Engine(W, n_threads=1)
+    kw = {"method": method, "max_iter": 3, "tol": 0, "damping": damping}
+    close = {"rtol": 0, "atol": 0 if method != "mixed-product" else 50 * np.finfo(dtype).eps}
+    for call in range(3):
+        flags = bp.WARM_START if call else 0
+        _, tau_v, tau_h, _, n_iter, residual, log_z = model.run(**kw, flags=flags)
+        want = engine.run(b1, b2, warm_start=True, **kw)
+        np.testing.assert_allclose(tau_v, want.tau_v, **close)
+        np.testing.assert_allclose(tau_h, want.tau_h, **close)
+        np.testing.assert_allclose(residual, want.residual, **close)
+        assert n_iter == 3
+        assert np.isnan(log_z)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("scale", [0.3, 30, 300])
+def test_gamma_and_log_z_are_the_engines(rng, dtype, method, scale):
+    W, b1, b2 = (a.astype(dtype) for a in make_rbm(rng, 20, 9, scale))
+    status, tau_v, _, gamma, _, _, log_z = Model(W, b1, b2, dtype).run(method, flags=bp.LOG_Z, gamma=True, max_iter=200)
+    # with damping > 0 or tol > 0 the engine takes Gamma from the messages too
+    want = cf.Engine(W).run(b1, b2, method=method, max_iter=200, tol=0, gamma=True, log_z=True)
+    eps = 1e4 * np.finfo(dtype).eps
+    np.testing.assert_allclose(tau_v, want.tau_v, atol=eps)
+    np.testing.assert_allclose(gamma, want.gamma, atol=max(eps, 10 * want.residual))
+    np.testing.assert_allclose(log_z, want.log_z, rtol=eps)
+    assert status == bp.OK
+
+
+def test_marginals_of_a_tree_are_exact(rng, dtype):
+    W, b1, b2 = make_rbm(rng, 10, 1, 1.0)
+    status, tau_v, tau_h, gamma, _, _, log_z = Model(W, b1, b2, dtype).run(
+        "sum-product", tol=1e-6, flags=bp.LOG_Z, gamma=True
+    )
+    want = cf.infer(W, b1, b2, method="exact", gamma=True, log_z=True)
+    for got, truth in ((tau_v, want.tau_v), (tau_h, want.tau_h), (gamma, want.gamma), (log_z, want.log_z)):
+        np.testing.assert_allclose(got, truth, rtol=1e-5)
+    assert status == bp.OK
+
+
+def test_unconverged_is_told_and_no_error(rng):
+    model = Model(*make_rbm(rng, 30, 20, 1.5), "float64")
+    status, *_, n_iter, residual, _ = model.run("sum-product", max_iter=2, tol=1e-9)
+    assert status == bp.NOT_CONVERGED
+    assert n_iter == 2
+    assert residual > 1e-9
+
+
+def test_clamped_units_are_evidence(rng, dtype):
+    W, b1, b2 = (a.astype(dtype) for a in make_rbm(rng, 12, 7))
+    mask, values = rng.random(12) < 0.5, rng.random(12) < 0.5
+    clamped = np.where(mask, np.where(values, np.inf, -np.inf), b1)
+    for method in METHODS:
+        _, tau_v, tau_h, *_ = Model(W, clamped, b2, dtype).run(method)
+        want = cf.Engine(W).run(b1, b2, method=method, max_iter=20, tol=0, evidence=(mask, values))
+        np.testing.assert_allclose(tau_v, want.tau_v, atol=1e-6)
+        np.testing.assert_allclose(tau_h, want.tau_h, atol=1e-6)
+        np.testing.assert_array_equal(tau_v[mask], values[mask])
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (13, 5), (70, 33)])
+def test_half_steps_are_a_gibbs_chain(rng, isa, shape):
+    W, b1, b2 = make_rbm(rng, *shape)
+    model = Model(W, b1, b2, np.dtype("float64"))
+    v, h = (rng.random(shape[0]) < 0.5).astype(float), np.empty(shape[1])
+    want = cf.gibbs(W, b1, b2, v=v, n_steps=30, seed=5, step=4, first_instance=7)
+    for step in range(4, 34):
+        bp.check(bp.sample_h(at(model.workspace), at(h), at(v), at(model.b2), 5, 7, step))
+        bp.check(bp.sample_v(at(model.workspace), at(v), at(h), at(model.b1), 5, 7, step))
+    np.testing.assert_array_equal(v, want.v)
+    np.testing.assert_array_equal(h, want.h)
+
+
+def test_free_energy_is_the_papers(rng, dtype):
+    W, b1, b2 = make_rbm(rng, 6, 4, 2.0)
+    model, F, log_p = Model(W, b1, b2, dtype), np.empty(1), []
+    parameters = {"W_vh": W, "b_v": b1, "b_h": b2, "W_vx": np.empty((6, 0)), "W_hx": np.empty((4, 0))}
+    for v in itertools.product((0, 1), repeat=6):
+        states = np.array(v, dtype)
+        bp.check(bp.free_energy(at(model.workspace), at(F), at(states), at(model.b1), at(model.b2)))
+        want = _reference.free_energy(parameters, np.array(v, float), np.empty(0))
+        np.testing.assert_allclose(F[0], want, rtol=1e-5)
+        log_p.append(-F[0])
+    want = cf.infer(W, b1, b2, method="exact", log_z=True).log_z
+    np.testing.assert_allclose(np.logaddexp.reduce(log_p), want, rtol=1e-5)
+
+
+# --- workspaces and threads ------------------------------------------------------------------------------------------
+
+
+def test_a_workspace_can_be_copied(rng):
+    model = Model(*make_rbm(rng, 40, 20), np.dtype("float32"))
+    model.run("sum-product", max_iter=2)
+    room = np.empty(model.workspace.size + 64, np.uint8)
+    start = -room.ctypes.data % 64
+    copy = room[start : start + model.workspace.size]
+    copy[:] = model.workspace
+    want = model.run("sum-product", max_iter=1, flags=bp.WARM_START)
+    model.workspace[:], model.workspace = 0, copy
+    for got, truth in zip(model.run("sum-product", max_iter=1, flags=bp.WARM_START), want, strict=True):
+        np.testing.assert_array_equal(got, truth)
+
+
+def test_one_workspace_does_not_serve_two_threads(rng):
+    """Whoever comes while it works is refused, and the one at work is not disturbed."""
+    model = Model(*make_rbm(rng, 1000, 1000, 0.001), np.dtype("float32"))
+    want = model.run("sum-product", max_iter=1)
+    results = []
+    worker = threading.Thread(target=lambda: results.append(model.run("sum-product", max_iter=2000)))
+    worker.start()
+    refused = ""
+    while worker.is_alive() and not refused:
+        try:
+            model.run("sum-product", max_iter=1)
+        except ValueError as error:
+            refused = str(error)
+    worker.join()
+    assert "in use by another thread" in refused
+    np.testing.assert_allclose(results[0][1], want[1], atol=1e-2)
+
+
+def test_bad_weights_get_a_clear_error():
+    with pytest.raises(ValueError, match="W has shape"):
+        bp.workspace(np.zeros(3))
+    with pytest.raises(ValueError, match=r"W\[0, 1\] = nan"):
+        bp.workspace(np.array([[0, np.nan]]))
+    with pytest.raises(ValueError, match="crbm_fast status -4: nv and nh"):
+        bp.check(bp.workspace_size(-1, 2, 4))
+
+
+def test_docstring_example_runs():
+    assert doctest.testmod(ctypes_api).failed == 0
+    assert doctest.testmod(ctypes_api).attempted > 0
+
+
+# --- other languages -------------------------------------------------------------------------------------------------
+
+
+def test_numba_calls_it_without_the_gil(rng):
+    run, sample_h, sample_v = bp.run, bp.sample_h, bp.sample_v
+    MIXED = bp.MIXED_PRODUCT
+
+    @numba.njit(nogil=True)
+    def work(w, tau_v, tau_h, b1, b2, v, h):
+        status = run(w.ctypes.data, tau_v.ctypes.data, tau_h.ctypes.data, 0, 0, b1.ctypes.data, b2.ctypes.data, MIXED,
+                     20, 1e-6, 0.0, 0)  # fmt: skip
+        for step in range(5):
+            status |= sample_h(w.ctypes.data, h.ctypes.data, v.ctypes.data, b2.ctypes.data, 1, 2, step)
+            status |= sample_v(w.ctypes.data, v.ctypes.data, h.ctypes.data, b1.ctypes.data, 1, 2, step)
+        return status
+
+    W, b1, b2 = make_rbm(rng, 9, 5)
+    tau_v, tau_h, v, h = np.empty(9), np.empty(5), np.zeros(9), np.empty(5)
+    assert work(bp.workspace(W), tau_v, tau_h, b1, b2, v, h) == bp.OK
+    np.testing.assert_allclose(tau_v, cf.infer(W, b1, b2, method="mixed-product", tol=1e-6).tau_v, atol=1e-12)
+    np.testing.assert_array_equal(v, cf.gibbs(W, b1, b2, v=np.zeros(9), n_steps=5, seed=1, first_instance=2).v)
+
+
+def build_client(folder, name, header):
+    """A C extension module `name` with one function, which imports the table by `header`."""
+    source = folder / f"{name}.c"
+    source.write_text(f"""
+        #include <Python.h>
+        #include "{header}"
+        static PyObject *version(PyObject *self, PyObject *args)
+        {{
+            const crbm_fast_api *bp = crbm_fast_import();
+            return bp ? PyLong_FromLong(bp->version) : NULL;
+        }}
+        static PyMethodDef methods[] = {{{{"version", version, METH_NOARGS, ""}}, {{0}}}};
+        static PyModuleDef module = {{PyModuleDef_HEAD_INIT, "{name}", NULL, -1, methods}};
+        PyMODINIT_FUNC PyInit_{name}(void) {{ return PyModule_Create(&module); }}
+    """)
+    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-missing-field-initializers",
+             "-shared", "-fPIC", f"-I{sysconfig.get_path('include')}", f"-I{cf.get_include()}"]  # fmt: skip
+    target = folder / (name + sysconfig.get_config_var("EXT_SUFFIX"))
+    subprocess.run([*CC, *flags, source, "-o", target], check=True)
+
+
+def test_a_client_of_another_version_meets_a_clear_error(tmp_path):
+    text = (Path(cf.get_include()) / "crbm_fast.h").read_text()
+    for version, name in ((0, "older"), (1, "same"), (2, "newer")):
+        changed = re.sub(r"(#define CRBM_FAST_API_VERSION) \d+", rf"\1 {version}", text)
+        assert version == 1 or changed != text
+        (tmp_path / f"{name}.h").write_text(changed)
+        build_client(tmp_path, name, f"{name}.h")
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import {{0}}; print({{0}}.version())"
+    assert run_python("-c", code.format("same")).stdout == "1\n"
+    told = run_python("-c", code.format("older")).stderr
+    assert "ImportError: this program was compiled for version 0 of crbm_fast's C interface; the crbm_fast installed " \
+           "serves versions 1 to 1: compile the program again" in told  # fmt: skip
+    assert "install a newer crbm_fast" in run_python("-c", code.format("newer")).stderr
+
+
+@pytest.mark.parametrize(("compiler", "standard"), [("CC", "c99"), ("CXX", "c++11")])
+def test_the_header_compiles_alone(tmp_path, compiler, standard):
+    source = tmp_path / ("client.c" if compiler == "CC" else "client.cpp")
+    source.write_text('#include "crbm_fast.h"\nint main(void) { return crbm_fast_check(0) == CRBM_FAST_OK; }\n')
+    command = CC if compiler == "CC" else ["c++"]
+    flags = [f"-std={standard}", "-Wall", "-Wextra", "-pedantic", "-Werror", f"-I{cf.get_include()}"]
+    subprocess.run([*command, *flags, source, "-o", tmp_path / "client"], check=True)
+    assert subprocess.run([tmp_path / "client"], check=False).returncode == 0
+
+
+# --- the surface does not change by accident -------------------------------------------------------------------------
+
+SIGNATURES = {
+    "error_text": "char const *(int)",
+    "workspace_size": "Py_ssize_t (Py_ssize_t, Py_ssize_t, int)",
+    "init": "int (void *, size_t, void const *, Py_ssize_t, Py_ssize_t, int)",
+    "run": "int (void *, void *, void *, void *, __pyx_t_9crbm_fast_10cython_api_info *, void const *, void const *, "
+           "int, int, double, double, int)",
+    "sample_h": "int (void *, void *, void const *, void const *, uint64_t, uint64_t, uint64_t)",
+    "sample_v": "int (void *, void *, void const *, void const *, uint64_t, uint64_t, uint64_t)",
+    "free_energy": "int (void *, double *, void const *, void const *, void const *)",
+}  # fmt: skip
+
+TABLE = """
+    int version; int oldest;
+    const char *(*error_text)(int status);
+    ptrdiff_t (*workspace_size)(ptrdiff_t nv, ptrdiff_t nh, int dtype);
+    int (*init)(void *workspace, size_t size, const void *W, ptrdiff_t nv, ptrdiff_t nh, int dtype);
+    int (*run)(void *workspace, void *tau_v, void *tau_h, void *gamma, crbm_fast_info *info, const void *b1,
+               const void *b2, int method, int max_iter, double tol, double damping, int flags);
+    int (*sample_h)(void *workspace, void *h, const void *v, const void *b2, uint64_t seed, uint64_t chain,
+                    uint64_t step);
+    int (*sample_v)(void *workspace, void *v, const void *h, const void *b1, uint64_t seed, uint64_t chain,
+                    uint64_t step);
+    int (*free_energy)(void *workspace, double *F, const void *v, const void *b1, const void *b2);
+"""
+
+CONSTANTS = {
+    "ALIGN": 64, "FLOAT32": 4, "FLOAT64": 8, "SUM_PRODUCT": 0, "MAX_PRODUCT": 1, "MIXED_PRODUCT": 2, "WARM_START": 1,
+    "LOG_Z": 2, "OK": 0, "NOT_CONVERGED": 1, "NULL_POINTER": -1, "MISALIGNED": -2, "TOO_SMALL": -3, "BAD_SIZE": -4,
+    "BAD_DTYPE": -5, "NOT_INITIALISED": -6, "BUSY": -7, "BAD_OPTION": -8, "NOT_FINITE": -9, "NOT_BINARY": -10,
+    "WRONG_VERSION": -11,
+}  # fmt: skip
+
+
+def header():
+    return (Path(cf.get_include()) / "crbm_fast.h").read_text()
+
+
+def words(text):
+    """C without comments and spacing."""
+    return re.sub(r"\s+", " ", re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)).strip()
+
+
+def test_signatures_of_the_cimport_surface():
+    names = {name: re.search(r'"(.*)"', repr(capsule))[1] for name, capsule in cython_api.__pyx_capi__.items()}
+    assert names == SIGNATURES
+
+
+def test_layout_of_the_table():
+    """A change here needs another CRBM_FAST_API_VERSION; a change of anything but the end, another `oldest`."""
+    body = re.search(r"typedef struct crbm_fast_api \{(.*?)\} crbm_fast_api;", header(), re.DOTALL)[1]
+    assert words(body) == words(TABLE)
+    assert re.search(r"#define CRBM_FAST_API_VERSION (\d+)", header())[1] == "1"
+    info = re.search(r"typedef struct crbm_fast_info \{(.*?)\}", header(), re.DOTALL)[1]
+    assert words(info) == "double n_iter; double residual; double log_z;"
+
+
+def test_constants_are_the_same_in_every_language():
+    in_c = {name: int(value) for name, value in re.findall(r"#define CRBM_FAST_(\w+) \(?(-?\d+)\)?", header())}
+    del in_c["API_VERSION"]
+    pxd = (Path(cf.__file__).parent / "cython_api.pxd").read_text()
+    in_cython = {name: int(value) for name, value in re.findall(r"^    ([A-Z0-9_]+) = (-?\d+)", pxd, re.MULTILINE)}
+    in_python = {name: value for name, value in vars(ctypes_api).items() if name in CONSTANTS}
+    assert in_c == in_cython == in_python == CONSTANTS
+
+
+def test_ctypes_has_the_types_of_the_table():
+    kinds = {"int": ctypes.c_int, "double": ctypes.c_double, "uint64_t": ctypes.c_uint64, "size_t": ctypes.c_size_t,
+             "ptrdiff_t": ctypes.c_ssize_t, "const": ctypes.c_char_p}  # fmt: skip
+    for result, name, arguments in re.findall(r"([\w \*]+)\(\*(\w+)\)\((.*?)\);", words(TABLE)):
+        function = getattr(bp, name)
+        assert function.restype is kinds[result.split()[0]], name
+        wanted = [ctypes.c_void_p if "*" in a else kinds[a.split()[0]] for a in arguments.split(", ")]
+        assert list(function.argtypes) == wanted, name
