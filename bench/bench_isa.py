@@ -6,8 +6,6 @@ machine as it is, and with NumPy and crbm_fast both held to AVX2.
 
 import json
 import os
-import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from bench import _report
+from bench._compiler import compile_c
 from bench._problems import Problem, T
 from bench._report import OURS
 from bench._timing import interleaved, keep_freed_memory, pinned
@@ -126,21 +125,15 @@ def against_numpy_as_avx2(options, left_out):
 
 def machine_limits(sizes):
     """Multiply-add, division and sweep speed of one core, compiled for the instruction set in use; None without cc."""
-    try:
-        cc = shlex.split(os.environ.get("CC") or shutil.which("cc") or "")
-    except ValueError:
-        return None
-    if not cc:
-        return None
     isas = json.loads((HERE.parent / "csrc/isas.json").read_text())
     how = next(m[_ckernels.active_isa()] for m in isas.values() if _ckernels.active_isa() in m)
     flags = [*how["flags"], f"-DVBYTES={how['bytes']}"]
     with tempfile.TemporaryDirectory() as d:
         program = Path(d, "limits")
-        source = str(HERE / "machine_limits.c")
-        compiler = [*cc, "-O3", "-std=gnu11", "-ffp-contract=fast", *flags, source, "-o", str(program)]
+        source = HERE / "machine_limits.c"
+        if not compile_c("-O3", "-std=gnu11", "-ffp-contract=fast", *flags, source, "-o", program):
+            return None
         try:
-            subprocess.run(compiler, capture_output=True, check=True)
             run = subprocess.run([str(program), *map(str, sizes)], capture_output=True, check=True)
         except (OSError, subprocess.CalledProcessError):
             return None

@@ -5,9 +5,12 @@ tests/c/check_embed.c tries every error code, under the sanitizers; examples/ ar
 
 import ctypes
 import doctest
+import importlib.util
 import itertools
+import os
 import re
 import subprocess
+import sys
 import sysconfig
 import threading
 from pathlib import Path
@@ -24,6 +27,7 @@ from crbm_fast import _reference, ctypes_api, cython_api
 from crbm_fast import ctypes_api as bp
 
 ROOT = Path(__file__).parents[1]
+PARENT = str(Path(cf.__file__).parents[1])
 METHODS = ("sum-product", "max-product", "mixed-product")  # in the order of their numbers
 
 
@@ -241,6 +245,21 @@ def build_client(folder, name, header):
     subprocess.run([*CC, *flags, source, "-o", target], check=True)
 
 
+def build_and_run_embedded(source):
+    """What a C program prints that embeds this Python."""
+    config, program = sysconfig.get_config_vars(), source.with_suffix("")
+    python = [f"-I{sysconfig.get_path('include')}", f"-L{config['LIBDIR']}", f"-Wl,-rpath,{config['LIBDIR']}",
+              f"-lpython{config['LDVERSION']}", *config["LIBS"].split(), *config["SYSLIBS"].split()]  # fmt: skip
+    flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", f"-I{cf.get_include()}"]
+    subprocess.run([*CC, *flags, source, "-o", program, "-pthread", *python], check=True)
+    # the libraries of this interpreter, be it a virtual environment or not, and this crbm_fast
+    path = os.pathsep.join([PARENT, *sys.path])
+    run = subprocess.run([program], capture_output=True, text=True, check=False, timeout=60,
+                         env={**os.environ, "PYTHONPATH": path, "PYTHONHOME": sys.base_prefix})  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
 def test_a_client_of_another_version_meets_a_clear_error(tmp_path):
     text = (Path(cf.get_include()) / "crbm_fast.h").read_text()
     for version, name in ((0, "older"), (1, "same"), (2, "newer")):
@@ -341,3 +360,62 @@ def test_ctypes_has_the_types_of_the_table():
         assert function.restype is kinds[result.split()[0]], name
         wanted = [ctypes.c_void_p if "*" in a else kinds[a.split()[0]] for a in arguments.split(", ")]
         assert list(function.argtypes) == wanted, name
+
+
+# --- docs/embedding.md -----------------------------------------------------------------------------------------------
+
+
+def guide_example(name):
+    text = (ROOT / "docs/embedding.md").read_text()
+    return re.search(rf"<!-- example: {re.escape(name)} -->\n```\w+\n(.*?)```", text, re.DOTALL)[1]
+
+
+@pytest.mark.parametrize("name", ["marginals.pyx", "marginals.c", "marginals_numba.py", "marginals_threads.py"])
+def test_examples_of_the_guide_are_short(name):
+    assert len(guide_example(name).splitlines()) <= 48
+
+
+def test_cython_example_of_the_guide(tmp_path, rng):
+    (tmp_path / "marginals.pyx").write_text(guide_example("marginals.pyx"))
+    # an editable install is not on sys.path, where Cython looks
+    build = run_python("-m", "Cython.Build.Cythonize", "-i", str(tmp_path / "marginals.pyx"), PYTHONPATH=PARENT)
+    assert build.returncode == 0, build.stdout + build.stderr
+    W, b1, b2 = (a.astype(np.float32) for a in make_rbm(rng, 30, 10, N=20))
+    spec = importlib.util.spec_from_file_location("marginals", next(tmp_path.glob("marginals*.so")))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    tau_v, iterations = module.marginals(W, b1, b2[0])
+    np.testing.assert_allclose(tau_v, cf.infer(W, b1, b2[0], tol=1e-4, max_iter=100).tau_v, atol=1e-3)
+    assert 1 <= iterations < 50
+    with pytest.raises(ValueError, match="NaN"):
+        module.marginals(W, np.full_like(b1, np.nan), b2[0])
+
+
+def test_c_example_of_the_guide(tmp_path):
+    (tmp_path / "marginals.c").write_text(guide_example("marginals.c"))
+    told = build_and_run_embedded(tmp_path / "marginals.c")
+    W, b1, b2 = np.array([[1, -1], [0.5, 2], [-1, 0.5]]), [0, -1, 0.5], [0.2, -0.4]
+    want = cf.infer(W, b1, b2, tol=1e-9, max_iter=200, log_z=True)
+    tau_v = " ".join(f"{t:.6f}" for t in want.tau_v)
+    assert told.startswith(f"tau_v {tau_v}\nlog Z {want.log_z:.6f} after {want.n_iter} iterations, F -")
+
+
+@pytest.mark.parametrize(
+    ("name", "printed"),
+    [
+        ("marginals_numba.py", r"largest difference between BP and 20,000 Gibbs samples: 0\.0[0-4]\d\n"),
+        ("marginals_threads.py", r"P\(v = 1\) by four chains: \[.*\]\n"),
+    ],
+)
+def test_python_examples_of_the_guide(tmp_path, name, printed):
+    (tmp_path / name).write_text(guide_example(name))
+    told = run_python(str(tmp_path / name))
+    assert re.fullmatch(printed, told.stdout, re.DOTALL), told.stdout + told.stderr
+
+
+def test_the_guide_names_every_status_and_function():
+    text = (ROOT / "docs/embedding.md").read_text()
+    for name in SIGNATURES:
+        assert f"`{name}(" in text
+    for name, value in list(CONSTANTS.items())[8:]:
+        assert f"| `{name}` | {value} |" in text

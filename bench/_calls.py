@@ -1,0 +1,30 @@
+"""Allocations and GIL acquisitions of 10,000 rounds of calls, counted, in a process of its own with the counter preloaded.
+
+    LD_PRELOAD=LIBRARY python -m bench._calls LIBRARY
+
+Prints {control: [rounds done while the GIL was held by another thread, allocations]} as JSON.  The controls show that
+both would be seen: one allocates in every round, one takes the GIL.
+"""
+
+import ctypes
+import json
+import sys
+
+from bench import bench_embedding as suite
+
+ROUNDS, SIZE = 10_000, (16, 8)
+
+
+def main(path):
+    library = suite.load(path, ctypes.PyDLL)            # keeps the GIL
+    out = {}
+    for number, control in enumerate(("nothing", "allocate", "take the GIL")):
+        allocated = ctypes.c_long()
+        done = library.rounds_without_gil(*suite.model(*SIZE), ROUNDS, number, 5.0 if number < 2 else 0.2,
+                                          ctypes.byref(allocated))  # fmt: skip
+        out[control] = [done, allocated.value]
+    print(json.dumps(out))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,151 @@
+"""The engine inside other programs: what a call through the C table costs, allocates and locks, and how it scales.
+
+    embedding.c   loops of calls, compiled here, without Python in them
+    _calls.py     allocations and GIL acquisitions, counted in a process of its own
+    examples/cython_sampler   the same sampler in Cython, by cimport, and in Python, by Engine.run
+"""
+
+import ctypes
+import functools
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import crbm_fast as cf
+from bench import _report
+from bench._compiler import compile_c
+from bench._options import cores
+from bench._problems import Problem, T
+from bench._timing import interleaved, pinned
+from crbm_fast import _ckernels, cython_api
+
+ROOT = Path(__file__).parents[1]
+SMALL, MIDDLE = (16, 8), (64, 32)
+CALLS = 1000        # by one call from Python: 2 to 10 ms
+
+
+def load(path, kind=ctypes.CDLL):
+    library = kind(str(path))
+    for name in ("calls_through_table", "kernels_alone", "calls_by_threads"):
+        getattr(library, name).restype = ctypes.c_double
+    library.rounds_without_gil.restype = ctypes.c_long
+    library.rounds_without_gil.argtypes = [*4 * [ctypes.c_ssize_t], ctypes.c_long, ctypes.c_int, ctypes.c_double,
+                                           ctypes.c_void_p]  # fmt: skip
+    return library
+
+
+def pointer(capsule):
+    api = ctypes.pythonapi
+    api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    api.PyCapsule_GetPointer.restype = ctypes.c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    return api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
+
+
+@functools.cache
+def weights(nv, nh):
+    return Problem(nv, nh).arrays[0]
+
+
+def model(nv, nh):
+    """What a loop of embedding.c is told of a model."""
+    return pointer(cython_api._C_API), weights(nv, nh).ctypes.data, nv, nh
+
+
+def build(folder):
+    """embedding.c as a shared library, or None."""
+    path = Path(folder, "embedding.so")
+    include = [f"-I{ROOT / 'csrc'}", f"-I{cf.get_include()}"]
+    done = compile_c("-O2", "-std=gnu11", "-shared", "-fPIC", "-pthread", *include, ROOT / "bench/embedding.c", "-ldl",
+                     "-o", path)  # fmt: skip
+    return path if done else None
+
+
+def run(options):
+    rows, left_out, bars = [], [], []
+    with tempfile.TemporaryDirectory() as folder:
+        path = build(folder)
+        if path is None:
+            left_out.append({"case": "C", "who": "loops of calls", "why": "no C compiler, or it failed"})
+        else:
+            library = load(path)
+            options.progress("a call")
+            bars += one_call(options, library, rows)
+            options.progress("threads")
+            bars += threads(options, library, rows)
+            options.progress("allocations and the GIL")
+            bars += counts(path, rows, left_out)
+    return _report.make("embedding", options, rows, left_out, bars)
+
+
+def measured(options, functions, threads=1):
+    """Times per call of functions that make CALLS of them."""
+    with pinned(threads):
+        times = interleaved(lambda: functions, *((2, 1) if options.quick else (15, 3)), seconds=4)
+    return {who: t | {key: t[key] / CALLS for key in ("min", "median")} for who, t in times.items()}
+
+
+def one_call(options, library, rows):
+    kernels = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int)(pointer(_ckernels.__pyx_capi__["active"]))(4)
+    bars = []
+    for size in (SMALL, MIDDLE):
+        _, W, *shape = args = model(*size)
+        sizes, n = [ctypes.c_ssize_t(x) for x in shape], ctypes.c_long(CALLS)
+        bp, W, k = ctypes.c_void_p(args[0]), ctypes.c_void_p(W), ctypes.c_void_p(kernels)
+        W_, b1, b2 = Problem(*size).arrays
+        engine = cf.Engine(W_, n_threads=1)
+        out = engine.run(b1, b2, max_iter=T, tol=0)
+        case = f"{size[0]}x{size[1]}, {T} iterations, one call"
+        times = measured(options, {
+            "the kernels alone": lambda: library.kernels_alone(k, W, *sizes, T, n),
+            "through the C table": lambda: library.calls_through_table(bp, W, *sizes, T, n),
+            "Engine.run, out=": lambda: [engine.run(b1, b2, max_iter=T, tol=0, out=out) for _ in range(CALLS)],
+        })  # fmt: skip
+        updates = size[0] * size[1] * T
+        rows += [_report.row(case, who, t, updates) for who, t in times.items()]
+        if size == SMALL:
+            over = times["through the C table"]["min"] - times["the kernels alone"]["min"]
+            bars.append((f"{case} through the C table, beyond the kernels", "<=", 1, "us", 1e6 * over))
+    return bars
+
+
+def threads(options, library, rows):
+    bp, W, *shape = model(*MIDDLE)
+    sizes, n = [ctypes.c_ssize_t(x) for x in shape], ctypes.c_long(CALLS)
+    counts = [1, 2] if cores() > 1 else [1]
+    times = measured(options, {
+        c: lambda c=c: library.calls_by_threads(ctypes.c_void_p(bp), ctypes.c_void_p(W), *sizes, T, n, c) for c in counts
+    }, threads=counts[-1])  # fmt: skip
+    case = f"{MIDDLE[0]}x{MIDDLE[1]}, {T} iterations, as many calls by each OS thread, time per call of one"
+    rows += [_report.row(case, _report.threads(c), t, threads=c) for c, t in times.items()]
+    both = _report.ratio(2 * times[1]["min"], times[2]["min"]) if 2 in times else None
+    return [(f"two OS threads with a workspace each against one, {MIDDLE[0]}x{MIDDLE[1]}", ">=", 1.8, "x", both)]
+
+
+def counts(path, rows, left_out):
+    env = {**os.environ, "LD_PRELOAD": str(path)}
+    told = subprocess.run([sys.executable, "-m", "bench._calls", str(path)], env=env, cwd=ROOT, capture_output=True,
+                          text=True, check=False)  # fmt: skip
+    case = "10,000 rounds of run, sample_h, sample_v, free_energy"
+    if told.returncode != 0:
+        why = f"failed: {(told.stderr.splitlines() or ['?'])[-1]}"
+        left_out.append({"case": case, "who": "counts", "why": why})
+        return []
+    found = json.loads(told.stdout)
+    n, allocations = found["nothing"]
+    seen = found["allocate"][1] == 10_000, found["take the GIL"][0] == 0
+    if not seen[0]:
+        left_out.append({"case": case, "who": "allocations", "why": "the counter does not count here (not glibc?)"})
+    rows += [
+        _report.value_row(case, "rounds done while another thread held the GIL", "rounds", n),
+        _report.value_row(case, "allocations in them", "allocations", allocations),
+        _report.value_row(case, "control: rounds done that take the GIL", "rounds", found["take the GIL"][0]),
+        _report.value_row(case, "control: allocations in rounds with one each", "allocations", found["allocate"][1]),
+    ]
+    return [
+        (f"allocations in {case}", "<=", 0, "allocations", allocations if seen[0] else None),
+        (f"of {case}, those that wait for the GIL", "<=", 0, "rounds", 10_000 - n if seen[1] else None),
+    ]
