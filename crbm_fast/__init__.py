@@ -1,6 +1,7 @@
 """crbm_fast: belief propagation on conditional restricted Boltzmann machines, fast and exact to the paper.
 
     training  ->  learners, optimizers  ->  model  ->  inference, _ais       Python
+    samplers  ->  model, inference                                           Python: Markov chains
     inference ->  _engine    ->  _ckernels -> csrc/ (C, SIMD)                Cython: beliefs, samples
     the rest  ->  _algebra   ->  _blas     -> scipy.linalg.cython_blas       Cython: products, steps
     cython_api, ctypes_api   ->  csrc/embed.c: the same BP inside other programs' loops, without Python
@@ -20,7 +21,7 @@ except ModuleNotFoundError as error:
         "package: run `pip install -e .`, or work from another directory."
     ) from error
 
-from crbm_fast import learners, optimizers
+from crbm_fast import learners, optimizers, samplers
 from crbm_fast._ais import AIS, ais
 from crbm_fast._config import get_include, show_config
 from crbm_fast._validation import EfficiencyWarning
@@ -49,6 +50,7 @@ __all__ = [
     "infer",
     "learners",
     "optimizers",
+    "samplers",
     "show_config",
     "train",
 ]

@@ -336,15 +336,15 @@ class _Exclusive:
         self._lock.release()
 
 
-def independent_draws(b_v: NDArray[Any], seed: int, first_instance: int = 0) -> NDArray[Any]:
+def independent_draws(b_v: NDArray[Any], seed: int, first_instance: int = 0, step: int = 2**31 - 1) -> NDArray[Any]:
     """v (N, nv) drawn from the biases alone: units that no weight reaches.
 
-    Under a step number that no chain with the same seed has.
+    By default under a step number that no chain with the same seed has.
     """
     N, nv = b_v.shape
     v, h = np.zeros_like(b_v), np.zeros((N, 0), b_v.dtype)
     alone = _engine.Core(np.zeros((nv, 0), b_v.dtype), 1)
-    alone.gibbs(b_v, h, v, h, seed=seed, instance=first_instance, step=2**31 - 1, n_steps=1)
+    alone.gibbs(b_v, h, v, h, seed=seed, instance=first_instance, step=step, n_steps=1)
     return v
 
 
