@@ -372,3 +372,10 @@ def test_tempering_needs_its_replicas():
     for other in (samplers.BlockedGibbs(*rbm), samplers.ParallelTempering(*rbm, betas=[1, 0])):
         with pytest.raises(TypeError, match="state has no replicas at 3 betas; start with this sampler's init"):
             tempering.step(other.init(4))
+
+
+@every
+def test_a_state_of_another_model_gets_a_clear_error(kind):
+    state = kind(np.zeros((4, 2)), np.zeros(4), np.zeros(2)).init(5)
+    with pytest.raises(ValueError, match="state.v has 4 units; this sampler's model has 3"):
+        kind(np.zeros((3, 2)), np.zeros(3), np.zeros(2)).step(state)

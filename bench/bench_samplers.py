@@ -1,0 +1,109 @@
+"""Samplers on peaked posteriors with many modes: effective samples per second of blocked Gibbs, tempering and BP's jumps.
+
+The effective number of samples of a chain is the number of independent draws whose mean would have the mean squared
+error of the chain's: var / MSE, both against the exact distribution, which small hidden layers allow to enumerate.  A
+chain that stays in its mode has about one, however long it runs.  Chains start from fair coins, nothing is discarded, and
+the time that BPMixture takes to find its mixture counts.
+"""
+
+import time
+
+import numpy as np
+
+from bench import _report
+from bench._timing import pinned
+from crbm_fast import samplers
+
+NV, NH, PATTERNS, CHAINS = 64, 16, 4, 100
+GAINS = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0)
+STRENGTHS = (0.5, 1.0, 1.5, 2.0, 3.0)
+# steps: each takes about as long in all, a second or two
+SAMPLERS = {"BlockedGibbs": 8000, "ParallelTempering": 800, "BPMixture": 2000}
+
+
+def stored(gain):
+    """An RBM that stores patterns and their complements: one broad mode below gain 1, sharp modes from 1.5 on."""
+    rng = np.random.default_rng(0)
+    xi = rng.choice([-1.0, 1.0], (PATTERNS, NV))
+    W = np.ascontiguousarray(4 * gain * np.sqrt(PATTERNS / (NV * NH)) * xi[np.arange(NH) % PATTERNS].T)
+    return W, 0.3 * rng.normal(size=NV) / np.sqrt(NV) - W.sum(1) / 2, -W.sum(0) / 2, 2 * xi[0] / NV
+
+
+def random_weights(strength):
+    """An RBM with independent weights, without structure: modes that no product of beliefs resembles."""
+    rng = np.random.default_rng(0)
+    W = 4 * strength * rng.normal(size=(NV, NH)) / (NV * NH) ** 0.25
+    b_v, b_h = 0.3 * rng.normal(size=NV) - W.sum(1) / 2, 0.3 * rng.normal(size=NH) - W.sum(0) / 2
+    return W, b_v, b_h, rng.choice([-2.0, 2.0], NV) / NV
+
+
+def moments(W, b_v, b_h, c):
+    """Mean and variance of v' c: a mixture, over all states of h, of independent units."""
+    h = (np.arange(2**NH)[:, None] >> np.arange(NH) & 1).astype(float)
+    theta = b_v + h @ W.T
+    log_p = h @ b_h + np.logaddexp(0, theta).sum(axis=1)
+    p = np.exp(log_p - log_p.max())
+    p /= p.sum()
+    tau = 1 / (1 + np.exp(-theta))
+    mean = tau @ c
+    return p @ mean, p @ (mean**2 + (tau * (1 - tau)) @ c**2) - (p @ mean) ** 2
+
+
+def effective(name, problem, steps):
+    """Effective samples per second, and per step of a chain, of CHAINS chains."""
+    *model, c = problem
+    mean, variance = moments(*problem)
+    start = time.perf_counter()
+    sampler = getattr(samplers, name)(*model, n_threads=1)
+    state, total = sampler.init(CHAINS, seed=1), np.zeros(CHAINS)
+    for _ in range(steps):
+        state = sampler.step(state)
+        total += state.v @ c
+    seconds = time.perf_counter() - start
+    samples = variance / np.mean((total / steps - mean) ** 2)
+    return CHAINS * samples / seconds, samples / steps
+
+
+def run(options):
+    rows = []
+    sweeps = [
+        (f"{PATTERNS} stored patterns", "gain", stored, GAINS),
+        ("random weights", "strength", random_weights, STRENGTHS),
+    ]
+    with pinned(1):
+        for what, word, make, values in sweeps:
+            for value in values[-2:] if options.quick else values:
+                options.progress(f"{what}, {word} {value:g}")
+                for name, steps in SAMPLERS.items():
+                    rate, per_step = effective(name, make(value), steps // 20 if options.quick else steps)
+                    case = f"{NV}x{NH}, {what}, {word} {value:g}: effective samples per second of {CHAINS} chains"
+                    rows.append(
+                        _report.value_row(case, name, "samples/s", rate, per_step=per_step, sweep=what, value=value)
+                    )
+    return _report.make("samplers", options, rows, [], [])
+
+
+def plot(report, path):
+    """Effective samples per second against the sharpness of the modes."""
+    import matplotlib.pyplot as plt
+
+    labels = {
+        "BlockedGibbs": "blocked Gibbs",
+        "ParallelTempering": "parallel tempering",
+        "BPMixture": "Gibbs with BP's jumps",
+    }
+    sweeps = list(dict.fromkeys(r["sweep"] for r in report["rows"]))
+    fig, axes = plt.subplots(1, len(sweeps), figsize=(9, 3.8), layout="constrained", sharey=True)
+    titles = ("stored patterns: each mode nearly a product of beliefs", "random weights: modes with inner structure")
+    for ax, sweep, title in zip(axes, sweeps, titles, strict=True):
+        for name, colour in zip(labels, ("tab:blue", "tab:orange", "tab:red"), strict=True):
+            points = [(r["value"], r["min"]) for r in report["rows"] if (r["sweep"], r["who"]) == (sweep, name)]
+            ax.plot(*zip(*points, strict=True), "o-", color=colour, label=labels[name])
+        ax.set(xlabel="strength of the weights", yscale="log", title=title)
+        ax.title.set_fontsize(10)
+        ax.grid(alpha=0.3)
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("effective samples per second")
+    axes[0].legend(frameon=False)
+    fig.savefig(path, dpi=150)
+    plt.close(fig)
