@@ -10,7 +10,10 @@
     _compare.py      two reports of a suite: what got faster or slower
     _readme.py       the README's tables, made from the reports
     _peak.py         peak memory of one run, in a process of its own
+    _calls.py        allocations and GIL acquisitions of the embedding interface, likewise
+    _compiler.py     the user's C compiler
     machine_limits.c what this machine's arithmetic and memory can do
+    embedding.c      loops of calls without Python in them
     results/         the newest results, by machine
 """
 

@@ -1,4 +1,4 @@
-"""Allocations and GIL acquisitions of 10,000 rounds of calls, counted, in a process of its own with the counter preloaded.
+"""Allocations and GIL acquisitions in 10,000 rounds of calls, counted in a process with the counter preloaded.
 
     LD_PRELOAD=LIBRARY python -m bench._calls LIBRARY
 

@@ -13,6 +13,7 @@ def compile_c(*arguments):
     except ValueError:
         return False
     try:
-        return bool(cc) and subprocess.run([*cc, *map(str, arguments)], capture_output=True, check=False).returncode == 0
+        command = [*cc, *map(str, arguments)]
+        return bool(cc) and subprocess.run(command, capture_output=True, check=False).returncode == 0
     except OSError:
         return False

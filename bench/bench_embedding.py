@@ -19,21 +19,29 @@ from bench import _report
 from bench._compiler import compile_c
 from bench._options import cores
 from bench._problems import Problem, T
-from bench._timing import interleaved, pinned
+from bench._timing import interleaved, pinned, summary
 from crbm_fast import _ckernels, cython_api
 
 ROOT = Path(__file__).parents[1]
 SMALL, MIDDLE = (16, 8), (64, 32)
-CALLS = 1000        # by one call from Python: 2 to 10 ms
+CALLS = 1000        # by one call from Python: 3 to 10 ms
+# by each thread: 0.2 s, long enough for the scheduler to give each its core
+CALLS_OF_THREADS = 20_000
 
 
 def load(path, kind=ctypes.CDLL):
+    """embedding.c, with its types."""
     library = kind(str(path))
-    for name in ("calls_through_table", "kernels_alone", "calls_by_threads"):
-        getattr(library, name).restype = ctypes.c_double
-    library.rounds_without_gil.restype = ctypes.c_long
-    library.rounds_without_gil.argtypes = [*4 * [ctypes.c_ssize_t], ctypes.c_long, ctypes.c_int, ctypes.c_double,
-                                           ctypes.c_void_p]  # fmt: skip
+    model = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_ssize_t]
+    loop = [*model, ctypes.c_int, ctypes.c_long]
+    for function, result, arguments in (
+        (library.calls_through_table, ctypes.c_double, loop),
+        (library.kernels_alone, ctypes.c_double, loop),
+        (library.calls_by_threads, ctypes.c_double, [*loop, ctypes.c_int]),
+        (library.rounds_without_gil, ctypes.c_long,
+         [*model, ctypes.c_long, ctypes.c_int, ctypes.c_double, ctypes.c_void_p]),
+    ):  # fmt: skip
+        function.restype, function.argtypes = result, arguments
     return library
 
 
@@ -73,56 +81,61 @@ def run(options):
         else:
             library = load(path)
             options.progress("a call")
-            bars += one_call(options, library, rows)
+            beyond, _ = (one_call(options, library, size, rows) for size in (SMALL, MIDDLE))
             options.progress("threads")
-            bars += threads(options, library, rows)
+            both = threads(options, library, rows)
+            bars += [
+                (f"{name(SMALL)}: a BP call through the C table, beyond the kernels", "<=", 1, "us", 1e6 * beyond),
+                (f"{name(MIDDLE)}: two OS threads with a workspace each against one", ">=", 1.8, "x", both),
+            ]
             options.progress("allocations and the GIL")
             bars += counts(path, rows, left_out)
     return _report.make("embedding", options, rows, left_out, bars)
 
 
-def measured(options, functions, threads=1):
+def name(size):
+    return f"{size[0]}x{size[1]}, {T} iterations"
+
+
+def measured(options, functions):
     """Times per call of functions that make CALLS of them."""
-    with pinned(threads):
+    with pinned(1):
         times = interleaved(lambda: functions, *((2, 1) if options.quick else (15, 3)), seconds=4)
-    return {who: t | {key: t[key] / CALLS for key in ("min", "median")} for who, t in times.items()}
+    return {who: per_call(t) for who, t in times.items()}
 
 
-def one_call(options, library, rows):
+def per_call(t):
+    return t | {"min": t["min"] / CALLS, "median": t["median"] / CALLS}
+
+
+def one_call(options, library, size, rows):
+    """Through the table and without it; returns seconds of a call beyond the kernels."""
+    bp, *W = model(*size)
     kernels = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int)(pointer(_ckernels.__pyx_capi__["active"]))(4)
-    bars = []
-    for size in (SMALL, MIDDLE):
-        _, W, *shape = args = model(*size)
-        sizes, n = [ctypes.c_ssize_t(x) for x in shape], ctypes.c_long(CALLS)
-        bp, W, k = ctypes.c_void_p(args[0]), ctypes.c_void_p(W), ctypes.c_void_p(kernels)
-        W_, b1, b2 = Problem(*size).arrays
-        engine = cf.Engine(W_, n_threads=1)
-        out = engine.run(b1, b2, max_iter=T, tol=0)
-        case = f"{size[0]}x{size[1]}, {T} iterations, one call"
-        times = measured(options, {
-            "the kernels alone": lambda: library.kernels_alone(k, W, *sizes, T, n),
-            "through the C table": lambda: library.calls_through_table(bp, W, *sizes, T, n),
-            "Engine.run, out=": lambda: [engine.run(b1, b2, max_iter=T, tol=0, out=out) for _ in range(CALLS)],
-        })  # fmt: skip
-        updates = size[0] * size[1] * T
-        rows += [_report.row(case, who, t, updates) for who, t in times.items()]
-        if size == SMALL:
-            over = times["through the C table"]["min"] - times["the kernels alone"]["min"]
-            bars.append((f"{case} through the C table, beyond the kernels", "<=", 1, "us", 1e6 * over))
-    return bars
+    weights, b1, b2 = Problem(*size).arrays
+    engine, kw = cf.Engine(weights, n_threads=1), {"max_iter": T, "tol": 0}
+    out = engine.run(b1, b2, **kw)
+    times = measured(options, {
+        "the kernels alone": lambda: library.kernels_alone(kernels, *W, T, CALLS),
+        "through the C table": lambda: library.calls_through_table(bp, *W, T, CALLS),
+        "Engine.run, out=": lambda: [engine.run(b1, b2, out=out, **kw) for _ in range(CALLS)],
+    })  # fmt: skip
+    case = f"{name(size)}, one call"
+    rows += [_report.row(case, who, t, size[0] * size[1] * T) for who, t in times.items()]
+    return times["through the C table"]["min"] - times["the kernels alone"]["min"]
 
 
 def threads(options, library, rows):
-    bp, W, *shape = model(*MIDDLE)
-    sizes, n = [ctypes.c_ssize_t(x) for x in shape], ctypes.c_long(CALLS)
-    counts = [1, 2] if cores() > 1 else [1]
-    times = measured(options, {
-        c: lambda c=c: library.calls_by_threads(ctypes.c_void_p(bp), ctypes.c_void_p(W), *sizes, T, n, c) for c in counts
-    }, threads=counts[-1])  # fmt: skip
-    case = f"{MIDDLE[0]}x{MIDDLE[1]}, {T} iterations, as many calls by each OS thread, time per call of one"
-    rows += [_report.row(case, _report.threads(c), t, threads=c) for c, t in times.items()]
-    both = _report.ratio(2 * times[1]["min"], times[2]["min"]) if 2 in times else None
-    return [(f"two OS threads with a workspace each against one, {MIDDLE[0]}x{MIDDLE[1]}", ">=", 1.8, "x", both)]
+    """As many calls by each of two OS threads as by one; returns how many times the calls per second."""
+    counts, times = ([1, 2] if cores() > 1 else [1]), {}
+    with pinned(counts[-1]):
+        for _ in range(2 if options.quick else 9):
+            for c in counts:
+                seconds = library.calls_by_threads(*model(*MIDDLE), T, CALLS_OF_THREADS, c)
+                times.setdefault(c, []).append(seconds / CALLS_OF_THREADS)
+    case = f"{name(MIDDLE)}, one call of each OS thread"
+    rows += [_report.row(case, _report.threads(c), summary(t), calls=CALLS_OF_THREADS, threads=c) for c, t in times.items()]
+    return _report.ratio(2 * min(times[1]), min(times[2])) if 2 in times else None
 
 
 def counts(path, rows, left_out):

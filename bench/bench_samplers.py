@@ -1,9 +1,9 @@
-"""Samplers on peaked posteriors with many modes: effective samples per second of blocked Gibbs, tempering and BP's jumps.
+"""Samplers on peaked posteriors with many modes: effective samples per second of Gibbs, tempering and BP's jumps.
 
 The effective number of samples of a chain is the number of independent draws whose mean would have the mean squared
 error of the chain's: var / MSE, both against the exact distribution, which small hidden layers allow to enumerate.  A
-chain that stays in its mode has about one, however long it runs.  Chains start from fair coins, nothing is discarded, and
-the time that BPMixture takes to find its mixture counts.
+chain that stays in its mode has about one, however long it runs.  Chains start from fair coins, nothing is discarded,
+and the time that BPMixture takes to find its mixture counts.
 """
 
 import time
@@ -78,7 +78,7 @@ def run(options):
                     rate, per_step = effective(name, make(value), steps // 20 if options.quick else steps)
                     case = f"{NV}x{NH}, {what}, {word} {value:g}: effective samples per second of {CHAINS} chains"
                     rows.append(
-                        _report.value_row(case, name, "samples/s", rate, per_step=per_step, sweep=what, value=value)
+                        _report.value_row(case, name, "samples/s", rate, per_step=per_step, sweep=what, strength=value)
                     )
     return _report.make("samplers", options, rows, [], [])
 
@@ -97,7 +97,7 @@ def plot(report, path):
     titles = ("stored patterns: each mode nearly a product of beliefs", "random weights: modes with inner structure")
     for ax, sweep, title in zip(axes, sweeps, titles, strict=True):
         for name, colour in zip(labels, ("tab:blue", "tab:orange", "tab:red"), strict=True):
-            points = [(r["value"], r["min"]) for r in report["rows"] if (r["sweep"], r["who"]) == (sweep, name)]
+            points = [(r["strength"], r["min"]) for r in report["rows"] if (r["sweep"], r["who"]) == (sweep, name)]
             ax.plot(*zip(*points, strict=True), "o-", color=colour, label=labels[name])
         ax.set(xlabel="strength of the weights", yscale="log", title=title)
         ax.title.set_fontsize(10)

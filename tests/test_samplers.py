@@ -377,5 +377,5 @@ def test_tempering_needs_its_replicas():
 @every
 def test_a_state_of_another_model_gets_a_clear_error(kind):
     state = kind(np.zeros((4, 2)), np.zeros(4), np.zeros(2)).init(5)
-    with pytest.raises(ValueError, match="state.v has 4 units; this sampler's model has 3"):
+    with pytest.raises(ValueError, match=r"state\.v has 4 units; this sampler's model has 3"):
         kind(np.zeros((3, 2)), np.zeros(3), np.zeros(2)).step(state)
