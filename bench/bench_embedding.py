@@ -134,7 +134,8 @@ def threads(options, library, rows):
                 seconds = library.calls_by_threads(*model(*MIDDLE), T, CALLS_OF_THREADS, c)
                 times.setdefault(c, []).append(seconds / CALLS_OF_THREADS)
     case = f"{name(MIDDLE)}, one call of each OS thread"
-    rows += [_report.row(case, _report.threads(c), summary(t), calls=CALLS_OF_THREADS, threads=c) for c, t in times.items()]
+    for c, t in times.items():
+        rows.append(_report.row(case, _report.threads(c), summary(t), calls=CALLS_OF_THREADS, threads=c))
     return _report.ratio(2 * min(times[1]), min(times[2])) if 2 in times else None
 
 

@@ -31,13 +31,19 @@ typedef struct {
     float *b1, *b2, *tau_v, *tau_h, *gamma, *v, *h;
 } model;
 
+/* n zeros, alone in their cache lines: a line that two threads write to goes back and forth between the cores. */
+static float *zeros(ptrdiff_t n)
+{
+    const size_t bytes = ((size_t)n * 4 + 127) / 128 * 128;        /* lines are fetched in pairs */
+    return memset(aligned_alloc(128, bytes), 0, bytes);
+}
+
 static model *new_model(const crbm_fast_api *bp, const float *W, ptrdiff_t nv, ptrdiff_t nh)
 {
     model *m = malloc(sizeof *m);
     const ptrdiff_t size = bp->workspace_size(nv, nh, CRBM_FAST_FLOAT32);
-    *m = (model){bp, nv, nh, aligned_alloc(CRBM_FAST_ALIGN, (size_t)size), calloc((size_t)nv, 4), calloc((size_t)nh, 4),
-                 calloc((size_t)nv, 4), calloc((size_t)nh, 4), calloc((size_t)(nv * nh), 4), calloc((size_t)nv, 4),
-                 calloc((size_t)nh, 4)};
+    *m = (model){bp, nv, nh, zeros(size / 4 + 1), zeros(nv), zeros(nh), zeros(nv), zeros(nh), zeros(nv * nh), zeros(nv),
+                 zeros(nh)};
     if (bp->init(m->workspace, (size_t)size, W, nv, nh, CRBM_FAST_FLOAT32) != CRBM_FAST_OK)
         abort();
     return m;
@@ -107,7 +113,6 @@ typedef struct {
     double start, end;
 } work;
 
-/* Its arrays are its own: those of two threads in one cache line would go back and forth between the cores. */
 static void *worker(void *arg)
 {
     work *w = arg;
