@@ -220,16 +220,17 @@ static int do_run(head *w, crbm_job *job, places *p, crbm_fast_info *info, int f
     const int warm = (flags & CRBM_FAST_WARM_START) && w->kept == job->method;
     int64_t n_iter;
     char converged;
-    double residual, log_z = NAN;
+    double residual = NAN, log_z = NAN;
     /* mixed-product: with damping v sends fractions, which the product form does not know */
     job->form = job->method == CRBM_MAX_PRODUCT || w->max_weight > k->max_weight || (!messages && job->damping > 0)
         ? CRBM_PLAIN : CRBM_EXP;
     job->weight = job->form == CRBM_EXP ? p->exp_W : p->W;
     job->gamma_mode = job->gamma && job->method == CRBM_SUM_PRODUCT ? CRBM_GAMMA_EACH : CRBM_GAMMA_NONE;
-    job->n_iter = &n_iter, job->converged = &converged, job->residual = &residual;
+    job->n_iter = &n_iter, job->converged = &converged;
+    job->residual = info || job->tol > 0 || !messages ? &residual : NULL;        /* measuring it takes time */
     job->log_z = flags & CRBM_FAST_LOG_Z ? &log_z : NULL;
     if (messages) {
-        job->resume = warm;
+        job->resume = job->summed = warm;        /* nothing else writes to the slot */
         crbm_solve(job, &p->slot, 0, 1, 0);
         if (job->method == CRBM_MAX_PRODUCT && (job->gamma || job->log_z))
             decode_map(job, p, &log_z);

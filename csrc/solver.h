@@ -62,7 +62,7 @@ struct crbm_job {
     double tol;               /* 0: exactly max_iter iterations                                             */
     double damping;
     int gamma_mode;
-    /* results, (N, ...); the last five may be NULL */
+    /* results, (N, ...); the last three may be NULL, and `residual` in crbm_solve with tol = 0 */
     char *tau_v;
     char *tau_h;
     int64_t *n_iter;
@@ -73,7 +73,8 @@ struct crbm_job {
     double *log_z;
     const char *init;         /* the like, to start from                                                    */
     char *state;              /* (N, nv, ld) messages in `form`, or (N, nv + nh): kept for the next start   */
-    int resume;               /* start from `state`, messages only                                          */
+    int resume;               /* start from the messages that `state`, or else the slot, holds              */
+    int summed;               /* and the slot's `part` has their sums, from the run that made them          */
     /* shared by the threads */
     long next;                /* piece of work to be taken next                                             */
     long turn;                /* instance whose Gamma is to be added next                                   */

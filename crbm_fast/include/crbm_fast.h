@@ -9,8 +9,8 @@
  *   bp->run(w, tau_v, tau_h, NULL, NULL, b1, b2, CRBM_FAST_SUM_PRODUCT, 50, 1e-3, 0, 0);
  *
  * The functions need no GIL, allocate nothing, lock nothing, keep no pointer to a caller's array and have no state but
- * the workspace: use one workspace per thread.  A workspace is memory of the caller, aligned to CRBM_FAST_ALIGN; it may
- * be copied byte by byte to another such place (a workspace for another thread) and is released by forgetting it.
+ * the workspace: use one workspace per thread.  A workspace is memory of the caller, aligned to CRBM_FAST_ALIGN; while no
+ * function works in it, it may be copied byte by byte to another such place; it is released by forgetting it.
  *
  * The model is p(v, h) ~ exp(v' W h + b1' v + b2' h), v and h of 0s and 1s.  W is (nv, nh), row by row.  All arrays have
  * the real type the workspace was made for, lie one element after the other, and are aligned as that type is.  Arrays
@@ -65,7 +65,7 @@ extern "C" {
 /* What run tells; three doubles, so that an array of three will do. */
 typedef struct crbm_fast_info {
     double n_iter;            /* iterations done                                                            */
-    double residual;          /* largest change of a belief in the last one                                 */
+    double residual;          /* largest change of a belief in the last one, as in crbm_fast.infer          */
     double log_z;             /* with CRBM_FAST_LOG_Z, else NaN; clamped units count without their bias     */
 } crbm_fast_info;
 
@@ -77,7 +77,7 @@ typedef struct crbm_fast_api {
     /* A sentence for a status code; never NULL. */
     const char *(*error_text)(int status);
 
-    /* Bytes of a workspace, or a negative status. */
+    /* Bytes of a workspace, a multiple of CRBM_FAST_ALIGN (as aligned_alloc wants it), or a negative status. */
     ptrdiff_t (*workspace_size)(ptrdiff_t nv, ptrdiff_t nh, int dtype);
 
     /* Make a workspace of `size` bytes ready for W (nv, nh), finite; W is not needed afterwards.  For other weights
@@ -89,7 +89,7 @@ typedef struct crbm_fast_api {
      *   tau_h   OUT (nh,)     P(h_j = 1), likewise
      *   gamma   OUT (nv, nh)  E[v h'] or NULL.  Sum-product: from the newest messages; max-product and mixed-product: at
      *                         the predicted v, with its best h or with tau_h
-     *   info    OUT           or NULL
+     *   info    OUT           or NULL, which with tol = 0 saves the time to measure the residual
      *   b1      (nv,)         biases of v; +-inf clamps a unit to 1 or 0
      *   b2      (nh,)         biases of h, finite
      *   max_iter >= 1;  tol >= 0, 0 does exactly max_iter iterations;  0 <= damping < 1;  flags CRBM_FAST_... or 0
