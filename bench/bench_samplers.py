@@ -3,7 +3,8 @@
 The effective number of samples of a chain is the number of independent draws whose mean would have the mean squared
 error of the chain's: var / MSE, both against the exact distribution, which small hidden layers allow to enumerate.  A
 chain that stays in its mode has about one, however long it runs.  Chains start from fair coins, nothing is discarded,
-and the time that BPMixture takes to find its mixture counts.
+and the time that BPMixture takes to find its mixture counts.  With 100 chains the MSE is known to about 14 %.  (That
+many chains count as many times only while what the start adds to the error is small beside its spread.)
 """
 
 import time

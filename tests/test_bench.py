@@ -460,6 +460,9 @@ def machines():
 
 @pytest.mark.parametrize("folder", machines(), ids=lambda p: p.name)
 def test_committed_results_are_whole(folder):
+    from bench import __main__ as main
+
+    assert main.SUITES == SUITES
     for suite in SUITES:
         report = json.loads((folder / f"{suite}.json").read_text())
         check_schema(report, suite)

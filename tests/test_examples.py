@@ -110,7 +110,7 @@ def test_numba_sampler(capsys):
     W, b1, b2 = np.ones((4, 3)), np.zeros(4), np.zeros(3)
     one, two = (example.sample(W, b1, b2, 200, 4, seed=3, n_threads=n)[0] for n in (1, 2))
     np.testing.assert_array_equal(one, two)
-    with pytest.raises(ValueError, match="b1 has a NaN"):
+    with pytest.raises(ValueError, match="b1 or b2 has a NaN"):
         example.sample(W, np.full(4, np.nan), b2, 5, 1)
 
 
@@ -155,6 +155,15 @@ def test_cython_sampler_has_the_right_distribution(bp_sampler, rng):
     assert stats.chisquare(counts, p * len(apart)).pvalue > 1e-3
 
 
+def test_cython_sampler_obeys_clamps(bp_sampler, rng):
+    W, b1, b2 = random_rbm(rng, 6, 4, 1.5)
+    b1[0], b1[3] = np.inf, -np.inf
+    states, acceptance = bp_sampler.sample(W, b1, b2, n_steps=200, n_chains=4)
+    assert states[:, :, 0].all()
+    assert not states[:, :, 3].any()
+    assert acceptance > 0.5
+
+
 def test_cython_sampler_draws_the_same_for_any_number_of_threads(bp_sampler, rng, dtype):
     rbm = [a.astype(dtype) for a in random_rbm(rng, 17, 9, 1)]
     one, two = (bp_sampler.sample(*rbm, n_steps=50, n_chains=5, seed=7, n_threads=n)[0] for n in (1, 2))
@@ -174,7 +183,7 @@ def test_cython_sampler_and_reference_draw_the_same(bp_sampler, rng, nv, nh, sca
 
 
 def test_cython_sampler_says_what_is_wrong(bp_sampler):
-    with pytest.raises(ValueError, match="b1 has a NaN"):
+    with pytest.raises(ValueError, match="b1 or b2 has a NaN"):
         bp_sampler.sample(np.ones((2, 3)), [0, np.nan], np.zeros(3), n_steps=5)
     with pytest.raises(ValueError, match=r"b2 \(2,\)"):
         bp_sampler.sample(np.ones((2, 3)), np.zeros(2), np.zeros(2), n_steps=5)

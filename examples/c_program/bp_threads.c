@@ -96,7 +96,7 @@ int main(int argc, char **argv)
         const int status = bp->init(workspace, (size_t)size, W, NV, NH, CRBM_FAST_FLOAT64);
         tasks[n] = (task){.bp = bp, .workspace = workspace, .number = n, .status = status};
         if (status < 0 || pthread_create(&threads[n], NULL, work, &tasks[n])) {
-            fprintf(stderr, "thread %d does not start: %s\n", n, bp->error_text(status));
+            fprintf(stderr, "thread %d does not start: %s\n", n, status < 0 ? bp->error_text(status) : "no thread");
             return 1;
         }
     }

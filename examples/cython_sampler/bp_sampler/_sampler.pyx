@@ -58,9 +58,13 @@ def run_chain(const real[:, ::1] W, const real[::1] b1, const real[::1] b2, uint
         char *start = <char *> aligned_alloc(bp.ALIGN, size)
         char *work = <char *> aligned_alloc(bp.ALIGN, size)
         int status
+    if not start or not work:
+        free(start)
+        free(work)
+        raise MemoryError()
     with nogil:
         # messages of BP with nothing clamped
-        status = bp.init(start, size, &W[0, 0], nv, nh, sizeof(real)) if start and work else bp.NULL_POINTER
+        status = bp.init(start, size, &W[0, 0], nv, nh, sizeof(real))
         if status >= 0:
             status = bp.run(start, &tau_v[0], &tau_h[0], NULL, NULL, &b1[0], &b2[0], bp.SUM_PRODUCT, 100, 0, 0, 0)
         for t in range(n_steps):
@@ -72,7 +76,9 @@ def run_chain(const real[:, ::1] W, const real[::1] b1, const real[::1] b2, uint
                     break
                 status = bp.run(work, &tau_v[0], &tau_h[0], NULL, NULL, &clamped[0], &b2[0], bp.SUM_PRODUCT,
                                 ITERATIONS, 0, 0, bp.WARM_START)
-                p = min(max(<double> tau_v[i], EPS), 1 - EPS)
+                p = tau_v[i]
+                if -INFINITY < b1[i] < INFINITY:        # else the caller has clamped it
+                    p = min(max(p, EPS), 1 - EPS)
                 v[i] = uniform(seed, chain, t, i) < p
                 clamped[i] = INFINITY if v[i] else -INFINITY
                 log_q += log(p if v[i] else 1 - p)
