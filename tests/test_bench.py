@@ -75,7 +75,7 @@ def check_schema(report, suite):
         assert 0 <= r["min"] <= r["median"] < np.inf
         assert r["spread"] >= 0
         assert r["repeats"] >= 1
-        assert r["unit"] in ("s", "GB", "MB", "rounds", "allocations", "samples/s")
+        assert r["unit"] in ("s", "GB", "MB", "rounds", "allocations", "samples/s", "%")
         assert ("calls" in r) == (r["unit"] == "s" and "cited" not in r)
     assert len({(r["case"], r["who"]) for r in report["rows"]}) == len(report["rows"])
     for item in report["left_out"]:
