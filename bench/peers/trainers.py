@@ -49,15 +49,18 @@ def prepare_rbms(V, nh, batch_size):
 
     torch.set_num_threads(1)
     nv, data, ones = V.shape[1], torch.from_numpy(V.astype(np.float32)), torch.ones(batch_size)
-    generator = torch.Generator().manual_seed(0)
-    model = BBRBM(1e-2 * torch.randn(nv, nh, generator=generator), torch.zeros(nv), torch.zeros(nh))
+    model = BBRBM(torch.empty(nv, nh), torch.zeros(nv), torch.zeros(nh))
     for p in model.parameters():
         p.grad = torch.zeros_like(p)
     sgd = torch.optim.SGD(model.parameters(), lr=0.3, maximize=True)         # it scales each gradient to length 1
 
     @torch.no_grad()
     def epoch():
-        for indices in torch.randperm(len(data), generator=generator).split(batch_size):
+        # The first one again: after many, a gradient may be 0, and to scale it to length 1 gives NaN.
+        torch.manual_seed(0)
+        model.weight_matrix.normal_(0, 1e-2)
+        model.vbias.zero_(), model.hbias.zero_()
+        for indices in torch.randperm(len(data)).split(batch_size):
             batch = data[indices], ones[: len(indices)]
             chains = model.init_chains(len(indices), weights=batch[1], start_v=batch[0])
             sgd.zero_grad(set_to_none=False)
