@@ -40,8 +40,12 @@ _MONITORED = 1000
 _LARGEST_STEP = 1e3
 # Fraction of instances on which inference must converge for its gradients to mean something.
 _FEW_CONVERGED = 0.05
-# Epochs, and steps, that the logistic fit of start="logistic" makes at least.
-_START_EPOCHS, _START_STEPS = 3, 1000
+# The logistic fit of start="logistic": Adam's rate, and epochs, steps and weight decay that it has at least.  On noisy
+# MNIST (10 % of the pixels flipped), wrong pixels of 5,000 validation images, without centring and weight decay -> with
+# centring -> with both: after 3 epochs of 50,000 images 2.11 -> 1.90 -> 1.89 %, after 1000 steps on 10,000 images
+# 2.89 -> 2.51 %, and after 2000 with both 2.27 %.  A schedule by step, averaging, or biases that begin at the log-odds
+# of the means gained at most 0.01 on 50,000 images and nothing on 10,000.
+_START_RATE, _START_EPOCHS, _START_STEPS, _START_DECAY = 0.005, 3, 2000, 5e-4
 
 
 class DivergenceError(ArithmeticError):
@@ -207,7 +211,8 @@ def train(
         Stop after this many epochs without a lower validation error.
     start : {"logistic"}, optional
         Begin by a quick logistic fit of W_vx and b_v: the first epochs then have less error, and BP, which sees strong
-        evidence from the start, converges on more instances.
+        evidence from the start, converges on more instances.  (At least 3 epochs and 2000 steps of Adam, but at most
+        100 epochs, with centring and a weight decay of at least 0.0005.)
     seed : int
         Same seed, same data, same version and machine: same bits, for any number of threads.
     checkpoint : path, optional
@@ -302,7 +307,7 @@ def train(
             run.config["validation"] = f"{valid.size} instances with checksum {crc:08x}"
     if not (resume and checkpoint is not None and run.restore(checkpoint)):
         if start == "logistic":
-            _fit_logistic(model, data, batch_size, seed)
+            _fit_logistic(model, data, batch_size, weight_decay, seed)
         run.begin()
         if checkpoint is not None:
             run.save(checkpoint)
@@ -382,11 +387,13 @@ def _checksum(data: Data) -> int:
     return crc if data.X is None else data.X.checksum(crc)
 
 
-def _fit_logistic(model: CRBM, data: Data, batch_size: int, seed: int) -> None:
+def _fit_logistic(model: CRBM, data: Data, batch_size: int, weight_decay: float, seed: int) -> None:
     """W_vx and b_v of a logistic regression per output: a model without hidden units."""
     alone = CRBM(model.nv, 0, model.nx, dtype=model.dtype, n_threads=model.n_threads)
-    learner = as_learner("logistic")
-    run = _Run(alone, learner, as_optimizer("adam", 0.005), data, None, batch_size, 0.0, seed)
+    run = _Run(
+        alone, as_learner("logistic"), as_optimizer("adam", _START_RATE), data, None, batch_size,
+        max(weight_decay, _START_DECAY), seed, means=data.means(),
+    )  # fmt: skip
     epochs = min(100, max(_START_EPOCHS, -(-_START_STEPS * batch_size // data.size)))
     run.begin()
     try:

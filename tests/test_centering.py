@@ -235,7 +235,7 @@ def test_what_0_and_1_mean_does_not_matter(rng, learner, optimizer):
     model = make_crbm(rng, 6, 4, 6, scale=0.3, dtype="float64")
     if learner.name == "logistic":
         learner.prepare(model)
-    kw = {"optimizer": optimizer, "averaging": 0.9}
+    kw = {"optimizer": optimizer, "start": None if learner.name == "logistic" else "logistic", "averaging": 0.9}
     for centering in (True, False):
         ours = trajectory(model.copy(), X, V, learner, centering=centering, **kw)
         theirs = trajectory(swapped(model, v, x), X ^ x, V ^ v, learner, centering=centering, **kw)
