@@ -11,8 +11,8 @@ and by the chain rule an objective that has the gradient (dW, db) in (W, b) has 
 
     dW_vh - db_v mu_h' - mu_v db_h'          dW_vx - db_v mu_x'          dW_hx - db_h mu_x'          dc = db        (2)
 
-Optimizers work better there: the curvature no longer mixes weights and biases ([1]), and what 0 and 1 mean no longer
-matters ([2]): a unit or feature whose states are swapped is learned alike.  Learners give (dW, db) and models keep
+Optimizers often work better there: the problem is better conditioned ([1]), and what 0 and 1 mean no longer matters
+([2]): a unit or feature whose states are swapped is learned alike.  Learners give (dW, db) and models keep
 (W, b), so neither knows of this; features are never centred themselves, which would fill a sparse matrix.
 
 References

@@ -248,9 +248,10 @@ def train(
     Afterwards `model.inference` is the inference that training used in the last (or best) epoch.  A line per epoch
     goes to the logger "crbm_fast" at level INFO.
 
-    `centering` takes another path, not always to a better end; try both.  In the README's example "mle" then has 3.7 %
-    of the outputs wrong in place of 1.2, but at a learning rate of 0.002, 3.1 in place of 6.1, and "lssvm" 2.1 in place
-    of 12.6.
+    `centering` takes another path, not always to a better end; try both.  On noisy MNIST (50,000 images, 8 epochs from
+    start="logistic" at 0.01 with the schedule "linear", weight_decay=0.001, rates={"W_vx": 0.05}, averaging=0.999, 256
+    hidden units) "mle" has 1.64 % of the validation pixels wrong with it and 1.69 without.  In the README's example it
+    is 3.7 % with and 1.2 without, but at a learning rate of 0.002, 3.1 and 6.1, and for "lssvm" 2.1 and 12.6.
 
     References
     ----------
