@@ -76,6 +76,10 @@ class Table:
     def __len__(self) -> int:
         return int(self.data.shape[0])
 
+    @property
+    def width(self) -> int:
+        return int(self.data.shape[1])
+
     def rows(self, index: Any) -> Rows:
         """The rows of an index array or slice, in `dtype`."""
         part = self.data[index]
@@ -239,6 +243,18 @@ class Data:
         V = self.V.rows(rows)
         assert not isinstance(V, SparseRows)
         return None if self.X is None else self.X.rows(rows), V
+
+    def means(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Means of the outputs and of the features, (nv,) and (nx,), summed in float64."""
+        v, x = np.zeros(self.V.width), np.zeros(0 if self.X is None else self.X.width)
+        for part in chunks(self.size):
+            X, V = self.take(self.rows(np.arange(part.start, part.stop)))
+            v += V.sum(axis=0, dtype=np.float64)
+            if isinstance(X, SparseRows):
+                x += np.bincount(X.columns, X.values, len(x))
+            elif X is not None:
+                x += X.sum(axis=0, dtype=np.float64)
+        return (v / self.size).astype(self.V.dtype), (x / self.size).astype(self.V.dtype)
 
     def minibatches(self, size: int, seed: int, epoch: int) -> Iterator[Minibatch]:
         """All pairs once, in an order drawn from (seed, epoch)."""

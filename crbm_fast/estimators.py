@@ -9,7 +9,7 @@ The only module that imports scikit-learn; nothing in the package imports it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -116,6 +116,12 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
         Factor of the learning rate as a function of (epoch, epochs).
     weight_decay : float
         The objective is the mean over instances minus weight_decay / 2 |W|^2.
+    rates : mapping of str to float, optional
+        Factors of the learning rate by parameter block, such as {"W_vx": 0.05}.
+    centering : bool
+        Let `fit` take its steps in centred coordinates; see `crbm_fast.train`.
+    averaging : float in [0, 1), optional
+        Let `fit` end with the moving average of the parameters that forgets at this rate per step.
     validation_fraction : float between 0 and 1, optional
         Part of the data given to `fit` that is set aside; the model ends with the parameters of the epoch that had the
         fewest wrong labels there.
@@ -181,6 +187,9 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
         optimizer: str | Optimizer = "adam",
         schedule: str | Callable[[int, int], float] = "constant",
         weight_decay: float = 0.001,
+        rates: Mapping[str, float] | None = None,
+        centering: bool = False,
+        averaging: float | None = None,
         validation_fraction: float | None = None,
         patience: int | None = None,
         start: str | None = None,
@@ -197,6 +206,9 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
         self.optimizer = optimizer
         self.schedule = schedule
         self.weight_decay = weight_decay
+        self.rates = rates
+        self.centering = centering
+        self.averaging = averaging
         self.validation_fraction = validation_fraction
         self.patience = patience
         self.start = start
@@ -226,8 +238,9 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
         point.history = train(
             point.model, X, V, self._learner(), epochs=check.check_int("epochs", self.epochs, 1),
             batch_size=self.batch_size, optimizer=self.optimizer, learning_rate=self.learning_rate,
-            schedule=self.schedule, weight_decay=self.weight_decay, validation=fraction, patience=self.patience,
-            start=self.start, seed=point.seed, progress=bool(self.verbose),
+            schedule=self.schedule, weight_decay=self.weight_decay, rates=self.rates, centering=self.centering,
+            averaging=self.averaging, validation=fraction, patience=self.patience, start=self.start, seed=point.seed,
+            progress=bool(self.verbose),
         )  # fmt: skip
         self.classes_ = classes
         return self._keep(point)
@@ -237,8 +250,9 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
 
         The k-th call is like the k-th epoch of `fit`, with what the optimizer remembers from the calls before: k calls
         with all data do what `fit` does with epochs=k.  But "pcd" starts its chains, which belong to instances, anew;
-        `schedule`, `validation_fraction`, `patience` and `start` are for `fit` alone; a `fit` leaves no memory of the
-        optimizer; and from call number `epochs` on inference gets no more iterations.
+        `schedule`, `rates`, `centering`, `averaging`, `validation_fraction`, `patience` and `start` are for `fit`
+        alone; a `fit` leaves no memory of the optimizer; and from call number `epochs` on inference gets no more
+        iterations.
 
         Parameters
         ----------

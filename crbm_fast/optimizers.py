@@ -1,6 +1,7 @@
 """Optimizers: gradient ascent on the parameter blocks, each step one pass in C (csrc/optimizers.h).
 
     SGD     with momentum           Adam        SCHEDULES   how the learning rate changes over the epochs
+                                                average     the moving average of what the steps lead to
 
 `weight_decay` is that of the objective, mean log-likelihood (or minus loss) - weight_decay/2 |W|^2, whatever the
 optimizer; biases are not decayed.
@@ -43,10 +44,10 @@ class Optimizer:
         return {f"{kept}.{name}": np.zeros_like(p) for kept in self.keeps for name, p in parameters.items()}
 
     def step(
-        self, parameters: Arrays, gradient: Arrays, state: Arrays, *, t: int, factor: float, weight_decay: float,
-        n_threads: int,
+        self, parameters: Arrays, gradient: Arrays, state: Arrays, *, t: int, factor: float,
+        rates: Mapping[str, float], weight_decay: float, n_threads: int,
     ) -> tuple[float, float]:  # fmt: skip
-        """Take the t-th step (from 1), at `factor` times the learning rate.
+        """Take the t-th step (from 1), at `factor` (for some blocks, `rates` too) times the learning rate.
 
         Returns the largest |change| of a parameter and the norm of the gradient, weight decay included; where that is
         not finite, the parameters are lost.
@@ -55,8 +56,8 @@ class Optimizer:
             *(
                 self._block(
                     p, gradient[name], {kept: state[f"{kept}.{name}"] for kept in self.keeps},
-                    t=t, rate=factor * self.learning_rate, decay=weight_decay if name.startswith("W") else 0.0,
-                    n_threads=n_threads,
+                    t=t, rate=factor * rates.get(name, 1.0) * self.learning_rate,
+                    decay=weight_decay if name.startswith("W") else 0.0, n_threads=n_threads,
                 )
                 for name, p in parameters.items()
             ),
@@ -143,6 +144,19 @@ class Adam(Optimizer):
             p, state["mean"], state["square"], g, rate=rate * correction / (1 - self.beta1**t), beta1=self.beta1,
             beta2=self.beta2, epsilon=self.epsilon * correction, decay=decay, n_threads=n_threads,
         )  # fmt: skip
+
+
+def average(averages: Arrays, parameters: Arrays, *, t: int, decay: float, n_threads: int) -> None:
+    """Let the parameters after the t-th step (from 1) into their exponential moving averages.
+
+    averages := decay averages + (1 - decay) parameters; before t reaches 1 / (1 - decay), the plain mean of all so far,
+    the start included.
+    """
+    for name, p in parameters.items():
+        # a += rate (p - a): a momentum step without momentum, on the gradient p with weight decay 1
+        _algebra.momentum_step(
+            averages[name], None, p, rate=max(1 - decay, 1 / (t + 1)), momentum=0, decay=1, n_threads=n_threads
+        )
 
 
 OPTIMIZERS: dict[str, Callable[[], Optimizer]] = {kind.name: kind for kind in (SGD, Adam)}

@@ -1,6 +1,7 @@
 """The training loop: minibatches, steps, validation, history, checkpoints.
 
     train    ->  learner.gradient (learners/)  ->  optimizer.step (optimizers.py)      for each batch
+                 and around the step, if asked for: Centering (_centering.py), average (optimizers.py)
              ->  evaluation, history, checkpoint, callbacks                            for each epoch
 
 Everything random is drawn from (seed, epoch, batch), so a run that was killed and resumed from its last checkpoint ends
@@ -12,7 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
@@ -23,12 +24,13 @@ from numpy.typing import NDArray
 
 from crbm_fast import _algebra, _files
 from crbm_fast import _validation as check
+from crbm_fast._centering import Centering
 from crbm_fast._data import Data, Table, chunks, permuted
 from crbm_fast.inference import ConvergenceWarning, Engine
 from crbm_fast.learners import Learner, as_learner
 from crbm_fast.learners.base import Diverged, Timer, biases
-from crbm_fast.model import CRBM, Inference
-from crbm_fast.optimizers import Optimizer, as_optimizer, as_schedule
+from crbm_fast.model import CRBM, PARAMETERS, Inference
+from crbm_fast.optimizers import Optimizer, as_optimizer, as_schedule, average
 
 logger = logging.getLogger("crbm_fast")
 
@@ -38,8 +40,12 @@ _MONITORED = 1000
 _LARGEST_STEP = 1e3
 # Fraction of instances on which inference must converge for its gradients to mean something.
 _FEW_CONVERGED = 0.05
-# Epochs, and steps, that the logistic fit of start="logistic" makes at least.
-_START_EPOCHS, _START_STEPS = 3, 1000
+# The logistic fit of start="logistic": Adam's rate, and epochs, steps and weight decay that it has at least.  On noisy
+# MNIST (10 % of the pixels flipped), wrong pixels of 5,000 validation images, without centring and weight decay -> with
+# centring -> with both: after 3 epochs of 50,000 images 2.11 -> 1.90 -> 1.89 %, after 1000 steps on 10,000 images
+# 2.89 -> 2.51 %, and after 2000 with both 2.27 %.  A schedule by step, averaging, or biases that begin at the log-odds
+# of the means gained at most 0.01 on 50,000 images and nothing on 10,000.
+_START_RATE, _START_EPOCHS, _START_STEPS, _START_DECAY = 0.005, 3, 2000, 5e-4
 
 
 class DivergenceError(ArithmeticError):
@@ -151,6 +157,9 @@ def train(
     learning_rate: float | None = None,
     schedule: str | Callable[[int, int], float] = "constant",
     weight_decay: float = 0.0,
+    rates: Mapping[str, float] | None = None,
+    centering: bool = False,
+    averaging: float | None = None,
     validation: tuple[Any, Any] | float | None = None,
     patience: int | None = None,
     start: str | None = None,
@@ -184,6 +193,17 @@ def train(
         Factor of the learning rate as a function of (epoch, epochs).
     weight_decay : float
         The objective is the mean over instances minus weight_decay / 2 |W|^2; biases are left out.
+    rates : mapping of str to float, optional
+        Factors of the learning rate for some of "W_vh", "W_vx", "W_hx", "b_v", "b_h".  After start="logistic" W_vx is
+        nearly right: {"W_vx": 0.05} lets the others move fast without spoiling it.
+    centering : bool
+        Take the steps in coordinates in which W acts on deviations, v - mean(v), x - mean(x) and h - 1/2 ([1]_, [2]_);
+        "b_v" and "b_h" of `rates` are then the biases there.  The objective and the model remain what they are, but
+        features and outputs that are mostly 0, or mostly 1, are often fitted in fewer epochs; see Notes.
+    averaging : float in [0, 1), optional
+        Follow the parameters by an exponential moving average that forgets at this rate per step, such as 0.999 (for
+        the first 1 / (1 - averaging) steps, a plain mean); the errors, the best epoch and the model are then those of
+        the average, which has less of the noise that a high learning rate brings.
     validation : (X, V) or float, optional
         Data, or a fraction of the training data to set aside, for the validation error.  With it, the model ends with
         the parameters of the epoch whose validation error was lowest.
@@ -191,7 +211,8 @@ def train(
         Stop after this many epochs without a lower validation error.
     start : {"logistic"}, optional
         Begin by a quick logistic fit of W_vx and b_v: the first epochs then have less error, and BP, which sees strong
-        evidence from the start, converges on more instances.
+        evidence from the start, converges on more instances.  (At least 3 epochs and 2000 steps of Adam, but at most
+        100 epochs, with centring and a weight decay of at least 0.0005.)
     seed : int
         Same seed, same data, same version and machine: same bits, for any number of threads.
     checkpoint : path, optional
@@ -226,6 +247,17 @@ def train(
 
     Afterwards `model.inference` is the inference that training used in the last (or best) epoch.  A line per epoch
     goes to the logger "crbm_fast" at level INFO.
+
+    `centering` takes another path, not always to a better end; try both.  On noisy MNIST (50,000 images, 8 epochs from
+    start="logistic" at 0.01 with the schedule "linear", weight_decay=0.001, rates={"W_vx": 0.05}, averaging=0.999, 256
+    hidden units) "mle" has 1.64 % of the validation pixels wrong with it and 1.69 without.  In the README's example it
+    is 3.7 % with and 1.2 without, but at a learning rate of 0.002, 3.1 and 6.1, and for "lssvm" 2.1 and 12.6.
+
+    References
+    ----------
+    .. [1] Montavon & Mueller, "Deep Boltzmann machines and the centering trick", Neural Networks: Tricks of the Trade,
+       2012.
+    .. [2] Melchior, Fischer & Wiskott, "How to center deep Boltzmann machines", JMLR 17, 2016.
     """
     if not isinstance(model, CRBM):
         raise TypeError(f"model is {type(model).__name__}; expected CRBM or RBM")
@@ -235,6 +267,10 @@ def train(
     epochs = check.check_int("epochs", epochs, 0)
     batch_size = check.check_int("batch_size", batch_size, 1)
     weight_decay = check.check_real("weight_decay", weight_decay, 0, np.inf)
+    factors = _check_rates(rates)
+    centering = check.check_flag("centering", centering)
+    if averaging is not None:
+        averaging = check.check_real("averaging", averaging, 0, 1)
     seed = check.check_int("seed", seed, 0, 2**63 - 1)
     resume = check.check_flag("resume", resume)
     if patience is not None:
@@ -256,10 +292,11 @@ def train(
         if not p.flags.writeable:
             raise ValueError(f"{name} of the model is read-only (a memory map?); train model.copy()")
     data, valid = _check_data(model, X, V, validation, seed)
-    run = _Run(model, method, ascent, data, valid, batch_size, weight_decay, seed)
+    means = data.means() if centering else None
+    run = _Run(model, method, ascent, data, valid, batch_size, weight_decay, seed, factors, averaging, means)
     run.config = {
         "model": repr(model), "learner": repr(method), "optimizer": repr(ascent), "weight_decay": weight_decay,
-        "batch_size": batch_size,
+        "rates": factors, "centering": centering, "averaging": averaging, "batch_size": batch_size,
         "schedule": schedule if isinstance(schedule, str) else "callable", "start": start, "seed": seed,
         "validation": None,
     }  # fmt: skip
@@ -271,7 +308,7 @@ def train(
             run.config["validation"] = f"{valid.size} instances with checksum {crc:08x}"
     if not (resume and checkpoint is not None and run.restore(checkpoint)):
         if start == "logistic":
-            _fit_logistic(model, data, batch_size, seed)
+            _fit_logistic(model, data, batch_size, weight_decay, seed)
         run.begin()
         if checkpoint is not None:
             run.save(checkpoint)
@@ -301,6 +338,17 @@ def train(
             ConvergenceWarning,
         )
     return run.history
+
+
+def _check_rates(rates: Any) -> dict[str, float]:
+    """Factors of the learning rate by parameter block."""
+    if rates is None:
+        return {}
+    if not isinstance(rates, Mapping):
+        raise TypeError(f"rates={rates!r} must be a mapping such as {{'W_vx': 0.05}}")
+    for name in rates:
+        check.check_choice("a key of rates", name, PARAMETERS)
+    return {name: check.check_real(f"rates[{name!r}]", rates[name], 0, np.inf) for name in rates}
 
 
 # --- data ---------------------------------------------------------------------------------------------------------
@@ -340,11 +388,13 @@ def _checksum(data: Data) -> int:
     return crc if data.X is None else data.X.checksum(crc)
 
 
-def _fit_logistic(model: CRBM, data: Data, batch_size: int, seed: int) -> None:
+def _fit_logistic(model: CRBM, data: Data, batch_size: int, weight_decay: float, seed: int) -> None:
     """W_vx and b_v of a logistic regression per output: a model without hidden units."""
     alone = CRBM(model.nv, 0, model.nx, dtype=model.dtype, n_threads=model.n_threads)
-    learner = as_learner("logistic")
-    run = _Run(alone, learner, as_optimizer("adam", 0.005), data, None, batch_size, 0.0, seed)
+    run = _Run(
+        alone, as_learner("logistic"), as_optimizer("adam", _START_RATE), data, None, batch_size,
+        max(weight_decay, _START_DECAY), seed, means=data.means(),
+    )  # fmt: skip
     epochs = min(100, max(_START_EPOCHS, -(-_START_STEPS * batch_size // data.size)))
     run.begin()
     try:
@@ -375,8 +425,13 @@ class _Run:
     batch_size: int
     weight_decay: float
     seed: int
+    rates: dict[str, float] = field(default_factory=dict)
+    averaging: float | None = None
+    means: tuple[NDArray[Any], NDArray[Any]] | None = None      # of outputs and features; None: no centring
     config: dict[str, Any] = field(default_factory=dict)
     # state
+    iterate: CRBM = field(init=False)                  # takes the steps; `model` itself, or with averaging, its source
+    centering: Centering | None = None
     epoch: int = 0                                     # epochs done
     steps: int = 0
     batch: int = 0                                     # within the epoch, from 1
@@ -394,11 +449,16 @@ class _Run:
 
     def allocate(self) -> None:
         """The state before the first epoch."""
+        self.iterate = self.model if self.averaging is None else self.model.copy()
+        if self.means is not None:
+            self.centering = Centering(self.iterate, *self.means, self.learner.trains)
         self.learner_state = self.learner.init(self.model, self.data.size, self.batch_size)
         self.optimizer_state = self.optimizer.init(self._trained())
 
     def _trained(self) -> dict[str, NDArray[Any]]:
-        return {name: p for name, p in self.model.parameters().items() if name in self.learner.trains and p.size}
+        """The arrays that the optimizer changes."""
+        blocks = self.iterate.parameters() | (self.centering.c if self.centering else {})
+        return {name: p for name, p in blocks.items() if name in self.learner.trains and p.size}
 
     def stopped(self, patience: int | None) -> bool:
         """Whether early stopping says so."""
@@ -409,27 +469,34 @@ class _Run:
         """All batches once, then the evaluation."""
         begin, timer, number = perf_counter(), Timer(), self.epoch + 1
         factor = check.check_real("schedule(epoch, epochs)", factor, 0, np.inf)
-        model, parameters = self.model, self._trained()
+        model, iterate, parameters = self.model, self.iterate, self._trained()
         self.last_good = {name: p.copy() for name, p in model.parameters().items()}
         gradient = {name: np.empty_like(p) for name, p in model.parameters().items()}
-        engine = model._engine()
+        averages, latest = ({name: m.parameters()[name] for name in parameters} for m in (model, iterate))
+        engine = iterate._engine()
         norms, iterations, converged, counted = 0.0, 0, 0, 0
         for batch in self.data.minibatches(self.batch_size, self.seed, number):
             self.batch = batch.number
             X, V = self.data.take(batch.rows)
             timer.lap("data")
             negative = self.learner.gradient(
-                model, engine, X, V, gradient, index=batch.index, epoch=number, seed=batch.seed,
+                iterate, engine, X, V, gradient, index=batch.index, epoch=number, seed=batch.seed,
                 state=self.learner_state, timer=timer,
             )  # fmt: skip
+            if self.centering:
+                self.centering.transform(gradient)
             self.steps += 1
             change, norm = self.optimizer.step(
-                parameters, gradient, self.optimizer_state, t=self.steps, factor=factor,
+                parameters, gradient, self.optimizer_state, t=self.steps, factor=factor, rates=self.rates,
                 weight_decay=self.weight_decay, n_threads=engine.n_threads,
             )  # fmt: skip
             if not (np.isfinite(norm) and change <= _LARGEST_STEP):
                 raise Diverged(f"a step changed a parameter by {change:.3g}", norm)
-            engine._core.update(model.W_vh)        # finite, as the norm is
+            if self.centering:
+                self.centering.fold()
+            engine._core.update(iterate.W_vh)        # finite, as the norm is
+            if self.averaging is not None:
+                average(averages, latest, t=self.steps, decay=self.averaging, n_threads=engine.n_threads)
             timer.lap("step")
             norms += norm
             if negative.n_iter is not None and negative.converged is not None:
@@ -439,9 +506,11 @@ class _Run:
             if bar is not None:
                 bar.update()
         how = self.learner.inference(number)
-        for name, p in parameters.items():
+        for name, p in iterate.parameters().items():
             if check.beyond(p) >= 0:
                 raise Diverged(f"{name} has an entry that is not finite, or beyond {check.LIMITS[p.dtype]:g}", norm)
+        if self.averaging is not None:
+            engine._core.update(model.W_vh)
         train_error = _error(model, engine, how, self.data, _MONITORED, self.seed)
         valid_error = None
         if self.valid is not None:
@@ -492,6 +561,8 @@ class _Run:
         groups = {
             "parameter": self.model.parameters(), "best": self.best, "optimizer": self.optimizer_state,
             "learner": self.learner_state,
+            "iterate": {} if self.iterate is self.model else self.iterate.parameters(),
+            "centred": {} if self.centering is None else self.centering.c,
         }  # fmt: skip
         return {f"{group}.{name}": a for group, members in groups.items() for name, a in members.items()}
 

@@ -63,6 +63,21 @@ def test_a_table_hands_out_rows(rng):
     assert rows.values.dtype == np.float32
 
 
+def test_means(rng, dtype):
+    """Of the training part alone; dense and sparse, with and without features."""
+    X, V = rng.normal(3, 1, (2500, 4)) * (rng.random((2500, 4)) < 0.5), rng.random((2500, 3)) < 0.3
+    outputs = Table("V", V, 3, dtype, "nv")
+    for features in (X, scipy.sparse.csr_array(X)):
+        whole = Data(Table("X", features, 4, dtype, "nx"), outputs, 2500)
+        part = Data(whole.X, outputs, 2000, 100, (1, 0))
+        for data, rows in ((whole, np.arange(2500)), (part, part.rows(np.arange(2000)))):
+            v, x = data.means()
+            assert v.dtype == x.dtype == dtype
+            np.testing.assert_allclose(v, V[rows].mean(axis=0), rtol=1e-6)
+            np.testing.assert_allclose(x, X[rows].mean(axis=0), rtol=1e-6)
+    assert Data(None, outputs, 2500).means()[1].shape == (0,)
+
+
 def test_checksums_see_the_contents_and_not_the_layout(rng):
     X = rng.integers(0, 9, (3000, 4))
     crc = [Table("X", a, 4, np.dtype(np.float32), "nx").checksum() for a in (X, np.asfortranarray(X), X[::-1][::-1])]

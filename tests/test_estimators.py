@@ -57,7 +57,7 @@ def expected_failures(estimator):
     [
         CRBMClassifier(),
         CRBMClassifier(**QUICK, learner="mle"),
-        CRBMClassifier(**QUICK, learner="pcd", start="logistic", optimizer="sgd"),
+        CRBMClassifier(**QUICK, learner="pcd", start="logistic", optimizer="sgd", centering=True, averaging=0.99),
         RBMTransformer(),
         RBMTransformer(learner="mle", optimizer="adam"),
     ],
@@ -155,6 +155,19 @@ def test_bad_parameters(kind, parameters, error, message, labels):
         # and what was not fitted says so
         with pytest.raises(NotFittedError):
             getattr(estimator, "predict" if kind is CRBMClassifier else "transform")(X)
+
+
+def test_fit_hands_its_options_to_train(labels):
+    X, Y = labels
+    options = {"centering": True, "averaging": 0.9, "rates": {"W_vx": 0.5}, "start": "logistic", "schedule": "linear"}
+    fitted = CRBMClassifier(**QUICK, learner="mle", **options).fit(X, Y)
+    seed = int(np.random.RandomState(0).randint(2**31 - 1))
+    model = cf.CRBM(5, 8, 12, seed=seed, dtype="float64")
+    cf.train(
+        model, X, Y, "mle", epochs=20, batch_size=16, learning_rate=0.05, weight_decay=0.001, seed=seed, **options
+    )
+    for name, p in model.parameters().items():
+        np.testing.assert_array_equal(fitted.model_.parameters()[name], p)
 
 
 @pytest.mark.parametrize("kind", [CRBMClassifier, RBMTransformer])

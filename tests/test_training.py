@@ -1,5 +1,6 @@
 """train(): loop, history, early stopping, checkpoints, threads, data layouts, errors."""
 
+import itertools
 import json
 import logging
 import os
@@ -35,6 +36,9 @@ def fit(learner="mle", *, nh=8, dtype="float32", n_threads=None, data=None, **kw
     return model, history
 
 
+ALL_OF_IT = {"centering": True, "averaging": 0.9, "rates": {"W_vx": 0.5, "b_v": 2}}
+
+
 def assert_same_parameters(a, b):
     for name, p in a.parameters().items():
         np.testing.assert_array_equal(p, b.parameters()[name], err_msg=name)
@@ -54,6 +58,9 @@ def test_likelihood_rises(optimizer, schedule):
     assert model.log_likelihood(V, X, method="exact").mean() > before + 1
 
 
+RATES = {"W_vx": 0.3, "b_h": 2}
+
+
 def test_one_step_of_each_optimizer_is_its_formula(rng):
     """The gradient is that of test_learners; here the step, in float64, twice to see the state."""
     X, V = rng.normal(size=(10, 3)), rng.random((10, 4)) < 0.5
@@ -67,16 +74,85 @@ def test_one_step_of_each_optimizer_is_its_formula(rng):
             gradient = exact_gradient(mine, X, V)
             for name, p in mine.items():
                 g = gradient[name] - (0.05 * p if name.startswith("W") else 0)
+                rate = 0.1 * RATES.get(name, 1)
                 if isinstance(optimizer, SGD):
                     u[name] = 0.8 * u[name] + g
-                    p += 0.1 * u[name]
+                    p += rate * u[name]
                 else:
                     u[name] = 0.7 * u[name] + 0.3 * g
                     s[name] = 0.9 * s[name] + 0.1 * g**2
-                    p += 0.1 * (u[name] / (1 - 0.7**t)) / (np.sqrt(s[name] / (1 - 0.9**t)) + 0.01)
-        cf.train(model, X, V, MLE("exact"), epochs=2, batch_size=10, optimizer=optimizer, weight_decay=0.05)
+                    p += rate * (u[name] / (1 - 0.7**t)) / (np.sqrt(s[name] / (1 - 0.9**t)) + 0.01)
+        cf.train(
+            model, X, V, MLE("exact"), epochs=2, batch_size=10, optimizer=optimizer, weight_decay=0.05, rates=RATES
+        )
         for name, p in mine.items():
             np.testing.assert_allclose(model.parameters()[name], p, atol=1e-10, err_msg=name)
+
+
+@pytest.mark.parametrize("decay", [0, 0.7, 0.999])
+def test_averaging_and_centering_are_their_formulas(rng, decay):
+    """Six steps of plain gradient ascent in centred coordinates, replayed in NumPy with the average."""
+    X, V = rng.normal(2, 1, size=(10, 3)), rng.random((10, 4)) < 0.7
+    mu_x, mu_v, mu_h = X.mean(axis=0), V.mean(axis=0), np.full(2, 0.5)
+    model = cf.CRBM(4, 2, 3, dtype="float64", scale=0.3)
+    p = {name: a.copy() for name, a in model.parameters().items()}
+    c_v, c_h = p["W_vh"] @ mu_h + p["W_vx"] @ mu_x, p["W_vh"].T @ mu_v + p["W_hx"] @ mu_x
+    average = {name: a.copy() for name, a in p.items()}
+    seen = []
+    for t in range(1, 7):
+        g = exact_gradient(p, X, V)
+        p["W_vh"] += 0.1 * (g["W_vh"] - np.outer(g["b_v"], mu_h) - np.outer(mu_v, g["b_h"]) - 0.05 * p["W_vh"])
+        p["W_vx"] += 0.03 * (g["W_vx"] - np.outer(g["b_v"], mu_x) - 0.05 * p["W_vx"])
+        p["W_hx"] += 0.1 * (g["W_hx"] - np.outer(g["b_h"], mu_x) - 0.05 * p["W_hx"])
+        c_v += 0.1 * g["b_v"]
+        c_h += 0.2 * g["b_h"]
+        p["b_v"], p["b_h"] = c_v - p["W_vh"] @ mu_h - p["W_vx"] @ mu_x, c_h - p["W_vh"].T @ mu_v - p["W_hx"] @ mu_x
+        for name, a in average.items():
+            a += max(1 - decay, 1 / (t + 1)) * (p[name] - a)
+        seen.append({name: a.copy() for name, a in average.items()})
+    got = []
+    cf.train(
+        model, X, V, MLE("exact"), epochs=6, batch_size=10, optimizer=SGD(learning_rate=0.1, momentum=0),
+        weight_decay=0.05, rates=RATES, centering=True, averaging=decay,
+        callbacks=[lambda e, m: got.append({name: a.copy() for name, a in m.parameters().items()})],
+    )  # fmt: skip
+    for ours, theirs in zip(got, seen, strict=True):
+        for name, a in theirs.items():
+            np.testing.assert_allclose(ours[name], a, atol=1e-12, err_msg=name)
+    for name, p in model.parameters().items():
+        np.testing.assert_array_equal(p, got[-1][name])
+
+
+@pytest.mark.parametrize("learner", sorted(LEARNERS))
+def test_every_learner_learns_with_all_of_it(learner):
+    _, before = fit(learner, epochs=1, learning_rate=1e-9)
+    model, history = fit(learner, epochs=8, start="logistic", **ALL_OF_IT)
+    assert history[-1].train_error < 0.5 * before[0].train_error
+    X, V = denoising()
+    assert history[-1].train_error == np.mean(model.predict(X) != V)
+
+
+def test_the_best_epoch_is_one_of_the_average():
+    X, V = denoising(60)
+    valid, seen = denoising(200, seed=9), {}
+    model, history = fit(
+        "cd", data=(X, V), epochs=30, validation=valid, learning_rate=0.05, centering=True, averaging=0.95,
+        callbacks=[lambda e, m: seen.update({e.epoch: (np.mean(m.predict(valid[0]) != valid[1]), m.copy())})],
+    )  # fmt: skip
+    assert history.column("valid_error") == [error for error, _ in seen.values()]
+    assert_same_parameters(model, seen[history.best_epoch][1])
+    np.testing.assert_allclose(
+        history[-1].weight_norm,
+        np.sqrt(sum((p.astype(float) ** 2).sum() for p in seen[30][1].parameters().values())), rtol=1e-6,
+    )  # fmt: skip
+
+
+def test_a_rate_of_0_keeps_a_block():
+    start, _ = fit(epochs=0)
+    for name in ("W_vh", "W_hx", "b_v"):
+        model, _ = fit(rates={name: 0}, weight_decay=0.1)
+        for block, p in model.parameters().items():
+            assert np.array_equal(p, start.parameters()[block]) == (block == name)
 
 
 def exact_gradient(p, X, V):
@@ -239,9 +315,11 @@ def test_same_seed_same_bits_other_seed_other_bits():
 def test_same_bits_for_any_number_of_threads(rng, name):
     """At a size where products, steps and inference are all shared by the threads."""
     X, V = rng.random((80, 400)) < 0.5, rng.random((80, 200)) < 0.3
-    models = [fit(name, data=(X, V), nh=100, n_threads=n, epochs=2, batch_size=80)[0] for n in (1, 2, 3)]
-    assert_same_parameters(models[0], models[1])
-    assert_same_parameters(models[0], models[2])
+    kw = {"data": (X, V), "nh": 100, "epochs": 2, "batch_size": 80}
+    for more in ({}, ALL_OF_IT):
+        models = [fit(name, n_threads=n, **kw, **more)[0] for n in (1, 2, 3)]
+        assert_same_parameters(models[0], models[1])
+        assert_same_parameters(models[0], models[2])
 
 
 # --- checkpoints --------------------------------------------------------------------------------------------------
@@ -249,8 +327,9 @@ def test_same_bits_for_any_number_of_threads(rng, name):
 
 @pytest.mark.parametrize("learner", ["mle", "cd", PCD(k=2), "percloss"])
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
-def test_resuming_gives_the_same_bits(tmp_path, learner, optimizer):
-    kw = {"optimizer": optimizer, "validation": 0.2, "seed": 4, "start": "logistic"}
+@pytest.mark.parametrize("more", [{}, {"centering": True}, {"averaging": 0.99}, ALL_OF_IT])
+def test_resuming_gives_the_same_bits(tmp_path, learner, optimizer, more):
+    kw = {"optimizer": optimizer, "validation": 0.2, "seed": 4, "start": "logistic", **more}
     whole, history = fit(learner, epochs=6, **kw)
     path = tmp_path / "run.npz"
     fit(learner, epochs=2, checkpoint=path, **kw)
@@ -290,6 +369,9 @@ def test_without_resume_a_checkpoint_is_overwritten(tmp_path):
         ({"learning_rate": 0.5}, "optimizer was"),
         ({"nh": 9}, "model was"),
         ({"data": denoising(seed=8)}, "data was"),
+        ({"centering": True}, "centering was False and is True"),
+        ({"averaging": 0.9}, "averaging was None and is 0.9"),
+        ({"rates": {"W_vx": 0.1}}, "rates was {} and is {'W_vx': 0.1}"),
         ({"validation": 0.2}, "validation was None"),
         ({"validation": denoising(50)}, "validation was None"),
     ],
@@ -308,17 +390,17 @@ import sys, numpy as np
 sys.path.insert(0, sys.argv[1])
 from test_training import denoising, fit
 model, history = fit(sys.argv[2], data=denoising(2000), epochs=12, checkpoint=sys.argv[3], resume=True, validation=0.1,
-                     optimizer="adam", batch_size=20)
+                     optimizer="adam", batch_size=20, **eval(sys.argv[5]))
 model.save(sys.argv[4])
 """
 
 
-@pytest.mark.parametrize("learner", ["mle", "pcd"])
-def test_a_killed_run_resumes_to_the_same_bits(tmp_path, learner):
+@pytest.mark.parametrize(("learner", "more"), [("mle", {}), ("pcd", {}), ("mle", ALL_OF_IT)])
+def test_a_killed_run_resumes_to_the_same_bits(tmp_path, learner, more):
     """SIGKILL at odd moments, again and again, until a run survives."""
-    whole, _ = fit(learner, data=denoising(2000), epochs=12, validation=0.1, optimizer="adam", batch_size=20)
+    whole, _ = fit(learner, data=denoising(2000), epochs=12, validation=0.1, optimizer="adam", batch_size=20, **more)
     checkpoint, result = tmp_path / "run.npz", tmp_path / "model.npz"
-    command = [sys.executable, "-c", KILLED, os.path.dirname(__file__), learner, str(checkpoint), str(result)]
+    command = [sys.executable, "-c", KILLED, os.path.dirname(__file__), learner, checkpoint, result, repr(more)]
     kills, rng = 0, np.random.default_rng(len(learner))
     while kills < 4:
         process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": ""}, cwd=tmp_path)
@@ -338,8 +420,8 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path, learner):
 
 
 def test_a_damaged_checkpoint_is_refused_and_the_model_left_alone(tmp_path):
-    path = tmp_path / "run.npz"
-    fit(checkpoint=path, validation=0.2)
+    path, more = tmp_path / "run.npz", {"centering": True, "averaging": 0.9, "validation": 0.2}
+    fit(checkpoint=path, **more)
     with np.load(path) as file:
         good = dict(file)
     meta = json.loads(good["meta"].tobytes())
@@ -352,9 +434,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_model_left_alone(tmp_path):
         model = cf.CRBM(12, 8, 12, scale=0.1)
         before = model.copy()
         with pytest.raises(ValueError, match="is not a file of crbm_fast, or is damaged"):
-            cf.train(
-                model, X, V, epochs=6, batch_size=32, learning_rate=0.02, validation=0.2, checkpoint=path, resume=True
-            )
+            cf.train(model, X, V, epochs=6, batch_size=32, learning_rate=0.02, checkpoint=path, resume=True, **more)
         assert_same_parameters(model, before)
 
     refused({"best.W_vh": np.full((1, 1), np.nan, np.float32)})
@@ -363,6 +443,8 @@ def test_a_damaged_checkpoint_is_refused_and_the_model_left_alone(tmp_path):
     refused({"optimizer.mean.b_v": np.zeros(3, np.float32)})
     refused({"parameter.b_h": np.full(8, np.inf, np.float32)})
     refused({"parameter.b_h": np.zeros(8)})
+    refused({"iterate.W_vh": None})
+    refused({"centred.b_v": np.full(12, np.nan, np.float32)})
     refused({}, epoch=9)
     refused({}, best_epoch=77)
     refused({}, history="soon")
@@ -418,8 +500,9 @@ def test_divergence_stops_with_what_to_try(tmp_path):
 
 def test_features_of_absurd_size_diverge_with_an_error():
     X, V = denoising()
-    with pytest.raises(cf.DivergenceError, match="scale the features"):
-        fit(data=(X * 1e25, V), optimizer="sgd")
+    for centering in (False, True):
+        with pytest.raises(cf.DivergenceError, match="scale the features"):
+            fit(data=(X * 1e25, V), optimizer="sgd", centering=centering)
     with pytest.raises(cf.DivergenceError, match=r"the logistic start diverged in epoch 1, batch 1.*as it was"):
         fit(data=(X * 1e29, V), start="logistic")
 
@@ -462,8 +545,8 @@ def test_large_weights_can_be_trained():
 
 def test_saturated_training_stays_finite():
     """Large steps drive units into saturation; no NaN comes out."""
-    for name in LEARNERS:
-        model, history = fit(name, epochs=5, learning_rate=20.0, optimizer="adam")
+    for name, centering in itertools.product(LEARNERS, (False, True)):
+        model, history = fit(name, epochs=5, learning_rate=20.0, optimizer="adam", centering=centering)
         assert all(np.isfinite(p).all() for p in model.parameters().values())
         assert np.isfinite(history.column("gradient_norm")).all()
 
@@ -506,7 +589,7 @@ def test_memory_does_not_grow_with_the_data():
         V[:, ::3] = 1
         model = cf.CRBM(64, 8, 64, n_threads=1)
         tracemalloc.start()
-        cf.train(model, V, V, CD(max_iter=1), epochs=1, batch_size=500, validation=0.1)
+        cf.train(model, V, V, CD(max_iter=1), epochs=1, batch_size=500, validation=0.1, centering=True)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] - peaks[0] < 100_000        # a byte per entry would be 5 MB, an index 640,000 bytes
@@ -534,6 +617,13 @@ def spoiled(array, value, dtype=float):
         ({"schedule": "warm"}, ValueError, "schedule='warm' is not one of"),
         ({"schedule": lambda e, E: -1.0}, ValueError, "schedule"),
         ({"weight_decay": -1}, ValueError, "weight_decay=-1"),
+        ({"centering": 1}, TypeError, "centering=1 must be True or False"),
+        ({"averaging": 1}, ValueError, r"averaging=1 is outside \[0, 1\)"),
+        ({"averaging": True}, TypeError, "averaging=True must be a real number"),
+        ({"rates": 0.1}, TypeError, "rates=0.1 must be a mapping such as {'W_vx': 0.05}"),
+        ({"rates": {"W": 0.1}}, ValueError, "a key of rates='W' is not one of: 'W_vh', 'W_vx'"),
+        ({"rates": {"W_vx": -1}}, ValueError, r"rates\['W_vx'\]=-1 is outside"),
+        ({"rates": {"W_vx": "slow"}}, TypeError, r"rates\['W_vx'\]='slow' must be a real number"),
         ({"validation": 1.5}, ValueError, "validation=1.5"),
         ({"validation": 0.0001}, ValueError, "leaves no instance on one side"),
         ({"validation": (1, 2, 3)}, ValueError, "validation must be a pair"),
