@@ -5,6 +5,7 @@
     the rest  ->  _algebra   ->  _blas     -> scipy.linalg.cython_blas       Cython: products, steps
     _validation   every check of user input      _data    rows of X and V, batch by batch
     _files        models and checkpoints         _reference   the paper in NumPy, for tests and benchmarks
+    datasets      images to learn from, and their corruptions; nothing else needs it
 
 Start with `infer`, or with `CRBM` and `train`.
 """
@@ -19,7 +20,7 @@ except ModuleNotFoundError as error:
         "package: run `pip install -e .`, or work from another directory."
     ) from error
 
-from crbm_fast import learners, optimizers
+from crbm_fast import datasets, learners, optimizers
 from crbm_fast._ais import AIS, ais
 from crbm_fast._config import show_config
 from crbm_fast._validation import EfficiencyWarning
@@ -43,6 +44,7 @@ __all__ = [
     "Inference",
     "Samples",
     "ais",
+    "datasets",
     "gibbs",
     "infer",
     "learners",
