@@ -31,7 +31,7 @@ _DTYPES = {np.dtype(name).str.encode(): np.dtype(name) for name in ("float32", "
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A file to write beside `path`; afterwards brought to the disk and put in place: never half a file under `path`."""
+    """A file to write beside `path`; brought to the disk, then put in place: never half a file under `path`."""
     check_folder(path)
     path = os.fspath(path)
     folder, name = os.path.split(os.path.abspath(path))
