@@ -14,7 +14,7 @@ from crbm_fast.experiments import figures, results, runner, tasks
 from crbm_fast.experiments.claims import ERRORS, paper_cell
 from crbm_fast.experiments.methods import METHODS
 from crbm_fast.experiments.plan import TARGETS, Run, plan
-from crbm_fast.experiments.report import time_text, write_report
+from crbm_fast.experiments.report import count, time_text, write_report
 from crbm_fast.experiments.results import Result
 from crbm_fast.experiments.runner import Event
 
@@ -53,7 +53,8 @@ def add_parser(commands: Any, positive: Any) -> None:
                         help="the paper's data and sizes, or few digits and hidden units (default full)")  # fmt: skip
     parser.add_argument("--methods", nargs="+", metavar="NAME",
                         help="only these: LR CD-1 CD-10 CD-PercLoss MLE-MF MLE-BP LSSVM MSSVM")  # fmt: skip
-    parser.add_argument("--jobs", type=positive, metavar="N", help="processes (default: the number of cores)")
+    parser.add_argument("--jobs", type=positive, metavar="N",
+                        help="processes, of one thread each (default: the number of cores)")  # fmt: skip
     parser.add_argument("--resume", action=argparse.BooleanOptionalAction, default=True,
                         help="keep finished runs and go on from checkpoints (the default)")  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder of results (default: results, results-small)")
@@ -99,19 +100,16 @@ def _run(args: argparse.Namespace) -> int:
         print(f"note: the report will have no pictures; {figures.HINT}", file=sys.stderr)
     for data in sorted({run.task.data for run in todo}):      # once, before workers ask for a download together
         tasks.load(data, scale.digits)
-    cores = check.check_threads(None)
-    jobs = min(args.jobs or cores, max(1, len(todo)))
+    jobs = min(args.jobs or check.check_threads(None), max(1, len(todo)))
     folder.mkdir(parents=True, exist_ok=True)
     print(
-        f"{len(runs)} runs, {len(runs) - len(todo)} of them done before; {jobs} at a time; "
+        f"{count(len(runs), 'run')}, {len(runs) - len(todo)} of them done before; {jobs} at a time; "
         f"a line per epoch in {folder / runner.LOG}",
         flush=True,
     )
     progress = Progress(len(runs), len(runs) - len(todo))
     try:
-        runner.perform(
-            todo, folder, jobs=jobs, n_threads=max(1, cores // jobs), resume=args.resume, tell=progress.tell
-        )
+        runner.perform(todo, folder, jobs=jobs, resume=args.resume, tell=progress.tell)
     finally:
         progress.clear()
     found = results.read_all(folder)
@@ -119,9 +117,9 @@ def _run(args: argparse.Namespace) -> int:
     _written(write_report(folder))
     lacking = [r.name for r in runs if r.name not in found or found[r.name]["error"] or found[r.name]["hash"] != r.hash]
     if lacking:
-        print(f"{len(lacking)} of {len(runs)} runs failed: {', '.join(lacking)}", file=sys.stderr)
+        print(f"{len(lacking)} of {count(len(runs), 'run')} failed: {', '.join(lacking)}", file=sys.stderr)
         return 1
-    print(f"all {len(runs)} runs are there; they took {time_text(seconds)} of work")
+    print(f"everything is there: {count(len(runs), 'run')}, {time_text(seconds)} of work")
     return 0
 
 

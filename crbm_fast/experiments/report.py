@@ -149,14 +149,13 @@ def _introduction(found: Mapping[str, Result]) -> list[Block]:
     made = [result["made"] for result in found.values()]
     machines = "; ".join(sorted({f"{m['cpu']}, {m['config']['instruction set']}" for m in made}))
     items.append(
-        f"{len(done)} runs, which took {time_text(seconds)} one after another ({machines})."
+        f"{count(len(done), 'run')}; one after another, {time_text(seconds)} ({machines})."
         + (f" **{failed} failed**; the reasons are below." if failed else "")
     )
     stale = _stale(found)
     if stale:
         items.append(
-            f"**{len(stale)} runs are older than the hyperparameters or the experiment's code**, and would be done "
-            f"again: {', '.join(stale)}."
+            f"**Older than the hyperparameters or the experiment's code**, and to be done again: {', '.join(stale)}."
         )
     out.append(Bullets(items))
     return out
@@ -284,11 +283,11 @@ def _runs(found: Mapping[str, Result]) -> list[Block]:
             f"{100 * result['validation']['all']:.3f}", "-" if test is None else f"{100 * test['all']:.3f}", seconds,
         ])  # fmt: skip
     head = ["task", "method", "epochs", "best", "validation, %", "test, %", "time"]
-    out: list[Block] = [Heading(2, "Runs"), Fold(f"All {len(rows)} runs", [Table(head, rows, words=2)])]
+    out: list[Block] = [Heading(2, "Runs"), Fold(count(len(rows), "run"), [Table(head, rows, words=2)])]
     if failures:
         out += [Text("Failed:"), Bullets(failures)]
     if warned:
-        out.append(Fold(f"{len(warned)} warnings", [Bullets(warned)]))
+        out.append(Fold(count(len(warned), "warning"), [Bullets(warned)]))
     return out
 
 
@@ -300,7 +299,7 @@ def _hyperparameters() -> list[Block]:
     if not trials:
         budget = "There were no trials."
     elif len(set(trials)) == 1:
-        budget = f"Every method had the same budget on every task searched: {trials[0]} trials."
+        budget = f"Every method had the same budget on every task searched: {count(trials[0], 'trial')}."
     else:
         budget = f"**The budgets differ**: {min(trials)} to {max(trials)} trials."
     rows = [
@@ -319,6 +318,11 @@ def _short(value: Any) -> str:
     if isinstance(value, dict):
         return "(" + ", ".join(f"{k} {_short(v)}" for k, v in value.items()) + ")"
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def count(n: int, what: str) -> str:
+    """1 run, 2 runs."""
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 def time_text(seconds: float) -> str:

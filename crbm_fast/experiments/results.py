@@ -99,12 +99,12 @@ def columns(rows: list[dict[str, Any]], digits: int = 9) -> dict[str, Any]:
     names = list(dict.fromkeys(name for row in rows for name in row))
     out: dict[str, Any] = {}
     for name in names:
-        digits = 4 if name == "seconds" else digits
+        places = 4 if name == "seconds" else digits
         values = [row.get(name) for row in rows]
         if any(isinstance(value, dict) for value in values):
-            out[name] = columns([value or {} for value in values], digits)
+            out[name] = columns([value or {} for value in values], places)
         else:
-            out[name] = [number(value, digits) for value in values]
+            out[name] = [number(value, places) for value in values]
     return out
 
 

@@ -91,14 +91,14 @@ class Session:
         Whether results and checkpoints from before count.
     token : str
         In the results made by this call.
-    n_threads : int or None
+    n_threads : int
         Of each worker.
     """
 
     folder: Path
     resume: bool = True
     token: str = ""
-    n_threads: int | None = None
+    n_threads: int = 1
 
     def finished(self, run: Run) -> bool:
         """Whether there is nothing to do: the run has a result, or failed for good, or failed just now."""
@@ -120,7 +120,7 @@ def perform(
     folder: Path,
     *,
     jobs: int = 1,
-    n_threads: int | None = None,
+    n_threads: int = 1,
     resume: bool = True,
     tell: Tell = lambda event: None,
 ) -> None:
@@ -134,8 +134,8 @@ def perform(
         Results go to folder/runs, a line per epoch to folder/reproduce.log.
     jobs : int
         Processes.  With 1, this one.
-    n_threads : int, optional
-        Threads of each.
+    n_threads : int
+        Threads of each; as many processes are faster.
     resume : bool
         Whether to keep what earlier calls have finished, and to go on from their checkpoints.
     tell : callable
