@@ -7,7 +7,8 @@
     cython_api, ctypes_api   ->  csrc/embed.c: the same BP inside other programs' loops, without Python
     _validation   every check of user input      _data    rows of X and V, batch by batch
     _files        models and checkpoints         _reference   the paper in NumPy, for tests and benchmarks
-    datasets      images to learn from, and their corruptions; nothing else needs it
+    datasets      images to learn from, and their corruptions
+    experiments   the paper's tables and figures (`crbm-fast reproduce`); not imported with the package
 
 Start with `infer`, or with `CRBM` and `train`.
 """

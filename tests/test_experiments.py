@@ -45,11 +45,13 @@ from crbm_fast.experiments import (
     runner,
     tasks,
 )
+from crbm_fast.experiments import (
+    runs as planned,
+)
 from crbm_fast.inference import METHODS as INFERENCES
 
 ROOT = Path(__file__).parents[1]
 FULL = Path(os.environ.get("CRBM_FAST_DATA") or ROOT.parent / "shared" / "data")
-plans = sys.modules["crbm_fast.experiments.plan"]        # whose name the function has taken
 
 TINY = Scale(
     "small", nh=6, digits=True, train=60, validation=20, test=30,
@@ -231,7 +233,7 @@ def test_the_hash_tells_runs_apart(monkeypatch):
     assert len({run.hash, *(other.hash for other in changed)}) == 6
     before = run.hash
     assert dataclasses.replace(run, trial=3).hash == before
-    monkeypatch.setattr(plans, "VERSION", plans.VERSION + 1)
+    monkeypatch.setattr(planned, "VERSION", planned.VERSION + 1)
     assert run.hash != before
 
 
@@ -557,7 +559,7 @@ def test_errors_are_recorded_and_the_others_go_on(tmp_path, tiny, monkeypatch, c
         extra = {"CD-1": {"learning_rate": 1e9, "optimizer": "sgd"}, "MLE-MF": {"no_such_keyword": 1}}.get(method, {})
         return Recipe({**chosen.train, **extra}, chosen.model)
 
-    monkeypatch.setattr(plans, "recipe", bad)
+    monkeypatch.setattr(planned, "recipe", bad)
     assert reproduce("table1", "--jobs", "2", "--methods", "LR", "CD-1", "MLE-MF", out=tmp_path) == 1
     out, err = capsys.readouterr()
     assert "FAILED: DivergenceError" in out

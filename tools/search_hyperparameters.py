@@ -3,7 +3,7 @@
     CRBM_FAST_DATA=FOLDER python tools/search_hyperparameters.py --out search --jobs 2
 
 Each method starts from a recipe of its own, BASE; around it, every method tries the same list of settings on every
-task: `--trials` draws from SPACE without repetition, the first being the base itself.  A trial is a run of
+task: `--trials` draws from SPACE without repetition, the first being the base of MLE-BP.  A trial is a run of
 crbm_fast.experiments on fewer images and epochs, scored by the least validation error; nothing is tested.  The best
 trial's settings go into the recipe, and every trial into the file.  The number of epochs is not searched: the run at
 full scale chooses the epoch on the validation set.
@@ -52,7 +52,7 @@ SPACE = {
 
 
 def settings(count, space=SPACE, seed=0):
-    """The settings that every method tries on every task; the first changes nothing."""
+    """The settings that every method tries on every task; the first is MLE-BP's own."""
     every = [dict(zip(space, values, strict=True)) for values in itertools.product(*space.values())]
     if count > len(every):
         raise SystemExit(f"--trials {count}: there are only {len(every)} settings to try")

@@ -2,7 +2,7 @@
 
     tasks.py      Task, Scale      which images, corrupted how, and how many of them
     methods.py    Method, Recipe   which learner with which hyperparameters    data/hyperparameters.json
-    plan.py       Run, plan        task x method; which runs a table or figure needs, in which order
+    runs.py       Run, plan        task x method; which runs a table or figure needs, in which order
     runner.py     perform          train, choose the epoch, test; several processes, killed and resumed
     results.py    read_all         one JSON per run, all that the rest needs
     claims.py     judge            what the paper says of the methods, and whether the runs agree
@@ -13,10 +13,10 @@ Nothing else in the package imports this.
 """
 
 from crbm_fast.experiments.methods import METHODS, Method, Recipe, recipe
-from crbm_fast.experiments.plan import TARGETS, Run, plan
 from crbm_fast.experiments.report import write_report
 from crbm_fast.experiments.results import read_all
 from crbm_fast.experiments.runner import perform
+from crbm_fast.experiments.runs import TARGETS, Run, plan
 from crbm_fast.experiments.tasks import SCALES, TASKS, Scale, Task
 
 __all__ = [

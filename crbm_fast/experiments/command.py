@@ -13,10 +13,10 @@ from crbm_fast import _validation as check
 from crbm_fast.experiments import figures, results, runner, tasks
 from crbm_fast.experiments.claims import ERRORS, paper_cell
 from crbm_fast.experiments.methods import METHODS
-from crbm_fast.experiments.plan import TARGETS, Run, plan
 from crbm_fast.experiments.report import count, time_text, write_report
 from crbm_fast.experiments.results import Result
 from crbm_fast.experiments.runner import Event
+from crbm_fast.experiments.runs import TARGETS, Run, plan
 
 EPILOG = """\
 The paper's eight methods on its six tasks, trained, chosen on the validation set, tested, and reported beside the
@@ -58,7 +58,8 @@ def add_parser(commands: Any, positive: Any) -> None:
     parser.add_argument("--resume", action=argparse.BooleanOptionalAction, default=True,
                         help="keep finished runs and go on from checkpoints (the default)")  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder of results (default: results, results-small)")
-    parser.add_argument("--report-only", action="store_true", help="run nothing; write the report of what is in DIR")
+    parser.add_argument("--report-only", action="store_true",
+                        help="run nothing; write the report of what is in DIR so far")  # fmt: skip
     parser.add_argument("--list", action="store_true", help="list the runs and whether they are done, and end")
 
 
@@ -66,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     try:
         return _run(args)
-    except (CommandError, FileNotFoundError, ValueError) as error:
+    except (CommandError, OSError, ValueError) as error:        # data or results that are missing or damaged
         print(f"crbm-fast reproduce: error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
@@ -193,6 +194,8 @@ class Progress:
         if event.kind == "epoch":
             valid = "" if event.valid_error is None else f" {100 * event.valid_error:.2f} %"
             self.running[event.worker] = f"{event.name} {event.epoch}/{event.epochs}{valid}"
+        elif event.kind == "waiting":
+            self.running[event.worker] = f"waiting for {event.name}"
         else:
             self.running.pop(event.worker, None)
         if event.kind in ("finished", "failed"):

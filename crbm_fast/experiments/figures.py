@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from crbm_fast.experiments import claims, results
-from crbm_fast.experiments.plan import CONVERGENCE, DEMO, OCCLUSION_METHODS
 from crbm_fast.experiments.results import Result
+from crbm_fast.experiments.runs import CONVERGENCE, DEMO, OCCLUSION_METHODS
 from crbm_fast.experiments.tasks import OCCLUDED
 
 HINT = 'figures need matplotlib: pip install "crbm_fast[plots]"'

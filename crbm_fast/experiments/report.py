@@ -14,8 +14,8 @@ from crbm_fast import _files
 from crbm_fast.experiments import claims, figures
 from crbm_fast.experiments.claims import CLAIMS, ERRORS, OCCLUSION_CLAIMS, cell, paper, paper_cell, sentence
 from crbm_fast.experiments.methods import METHODS, hyperparameters
-from crbm_fast.experiments.plan import CONVERGENCE, TARGETS, plan
 from crbm_fast.experiments.results import Result, read_all
+from crbm_fast.experiments.runs import CONVERGENCE, TARGETS, plan
 from crbm_fast.experiments.tasks import SCALES, TABLES, TASKS
 
 
@@ -121,11 +121,12 @@ def _introduction(found: Mapping[str, Result]) -> list[Block]:
         )
     ]
     if small:
+        scale = next(result["scale"] for result in found.values() if result["scale"]["name"] != "full")
         out.append(
             Text(
-                "**This is a small run**: a few digits that come with the package stand in for MNIST and, inverted, "
-                "for Caltech, with few hidden units and epochs. It shows that every method runs, not how good it is; "
-                "the paper's numbers are for another problem."
+                f"**This is a small run**: {scale['train']} digits that come with the package stand in for MNIST and, "
+                f"inverted, for Caltech; {scale['nh']} hidden units, {_words(scale['keywords'])}. It shows that every "
+                "method runs, not how good it is; the paper's numbers are for another problem."
             )
         )
     counts = claims.tally(found)
@@ -303,21 +304,37 @@ def _hyperparameters() -> list[Block]:
     else:
         budget = f"**The budgets differ**: {min(trials)} to {max(trials)} trials."
     rows = [
-        [task, method, ", ".join(f"{key} {_short(value)}" for group in recipe.values() for key, value in group.items())]
+        [task, method, ", ".join(_words(group) for group in recipe.values() if group)]
         for task, methods in contents["recipes"].items()
         for method, recipe in methods.items()
     ]
-    shared = [f"`{task}` has the hyperparameters of `{other}`" for task, other in contents["as"].items()]
-    out: list[Block] = [Heading(2, "Hyperparameters"), Text(f"{contents['how']} {budget}")]
+    shared: dict[str, list[str]] = {}
+    for task, other in contents["as"].items():
+        shared.setdefault(other, []).append(f"`{task}`")
+    out: list[Block] = [
+        Heading(2, "Hyperparameters"),
+        Text(f"{contents['how']} {budget}"),
+        Text(
+            "The paper chooses a fixed learning rate from 0.05, 0.02, 0.01 and 0.005 and a batch size from 10, 20, 40, "
+            "80 and 160 on the validation set, and trains the CD methods for 200 epochs and the others for 50, with "
+            "early stopping; of initial weights and of the optimizer it says nothing. Ours differ, as listed."
+        ),
+    ]
     if shared:
-        out.append(Text("; ".join(shared) + "."))
+        sentences = [f"Those of `{other}` are also used for {', '.join(tasks)}." for other, tasks in shared.items()]
+        out.append(Text(" ".join(sentences)))
     return [*out, Fold("All of them", [Table(["task", "method", "hyperparameters"], rows, words=3)])]
 
 
-def _short(value: Any) -> str:
-    if isinstance(value, dict):
-        return "(" + ", ".join(f"{k} {_short(v)}" for k, v in value.items()) + ")"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _words(keywords: Mapping[str, Any]) -> str:
+    """epochs 8, learning_rate 0.01, rates (W_vx 0.05)."""
+
+    def text(value: Any) -> str:
+        if isinstance(value, Mapping):
+            return f"({_words(value)})"
+        return f"{value:g}" if isinstance(value, float) else str(value)
+
+    return ", ".join(f"{key} {text(value)}" for key, value in keywords.items())
 
 
 def count(n: int, what: str) -> str:

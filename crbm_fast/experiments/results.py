@@ -1,7 +1,7 @@
 """One JSON file per run: all that tables, figures and comparisons need, without the parameters.
 
     format, version     "crbm_fast run", 1
-    name, hash          DIR/runs/<name>.json; another hash is another run (plan.Run.hash)
+    name, hash          DIR/runs/<name>.json; another hash is another run (runs.Run.hash)
     task, method, learner, scale, recipe, seed       what was run
     images              how many in each part
     history             {quantity: one number per epoch}, `Epoch` column by column

@@ -38,8 +38,8 @@ from crbm_fast._config import show_config
 from crbm_fast.datasets import error_all, error_changed
 from crbm_fast.experiments import results
 from crbm_fast.experiments.methods import METHODS
-from crbm_fast.experiments.plan import Run
 from crbm_fast.experiments.results import Result
+from crbm_fast.experiments.runs import Run
 from crbm_fast.model import CRBM
 from crbm_fast.training import Epoch, train
 
@@ -55,8 +55,8 @@ class Event:
 
     Attributes
     ----------
-    kind : {"epoch", "finished", "failed", "idle", "lost"}
-        Of the run; "idle": the worker ends; "lost": it was killed.
+    kind : {"epoch", "finished", "failed", "waiting", "idle", "lost"}
+        Of the run; "waiting": another process is at it; "idle": the worker ends; "lost": it was killed.
     worker : int
     name : str
         Of the run.
@@ -68,7 +68,7 @@ class Event:
         With "finished" and "failed".
     """
 
-    kind: Literal["epoch", "finished", "failed", "idle", "lost"]
+    kind: Literal["epoch", "finished", "failed", "waiting", "idle", "lost"]
     worker: int = 0
     name: str = ""
     epoch: int = 0
@@ -189,6 +189,8 @@ def work(runs: Sequence[Run], session: Session, tell: Tell) -> None:
     """Do the runs, first those that nobody else is at; then wait for the others, and do what they have left."""
     busy = [run for run in runs if not _attempt(run, session, tell, wait=False)]
     for run in busy:
+        if not session.finished(run):
+            tell(Event("waiting", name=run.name))
         _attempt(run, session, tell, wait=True)
 
 
