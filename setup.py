@@ -26,7 +26,7 @@ from setuptools.command.build_ext import build_ext
 ISAS = json.loads(Path("csrc/isas.json").read_text(encoding="utf-8"))
 
 # No fast-math: a unit whose logit passes +-88 makes infinities on the way.  Contraction gives multiply-adds.
-C_FLAGS = ["-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
+C_FLAGS = ["-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast", "-fvisibility=hidden"]
 CYTHON_FLAGS = ["-O2"]
 WARNINGS = ["-Wall", "-Wextra"]
 

@@ -109,7 +109,7 @@ typedef struct {
     ptrdiff_t nv, nh;
     int T;
     long n;
-    pthread_barrier_t *ready;
+    long *ready;              /* threads still to come: no pthread_barrier_t on macOS */
     double start, end;
 } work;
 
@@ -118,7 +118,9 @@ static void *worker(void *arg)
     work *w = arg;
     model *m = new_model(w->bp, w->W, w->nv, w->nh);
     sum_product(m, w->T);
-    pthread_barrier_wait(w->ready);
+    __atomic_sub_fetch(w->ready, 1, __ATOMIC_ACQ_REL);
+    while (__atomic_load_n(w->ready, __ATOMIC_ACQUIRE) > 0)
+        ;
     w->start = now();
     for (long i = 0; i < w->n; i++)
         sum_product(m, w->T);
@@ -132,8 +134,8 @@ double calls_by_threads(const crbm_fast_api *bp, const float *W, ptrdiff_t nv, p
 {
     pthread_t id[64];
     work w[64];
-    pthread_barrier_t ready;
-    if (threads > 64 || pthread_barrier_init(&ready, NULL, (unsigned)threads))
+    long ready = threads;
+    if (threads > 64)
         return -1;
     for (int i = 0; i < threads; i++) {
         w[i] = (work){bp, W, nv, nh, T, n, &ready, 0, 0};
@@ -145,7 +147,6 @@ double calls_by_threads(const crbm_fast_api *bp, const float *W, ptrdiff_t nv, p
         start = i == 0 || w[i].start < start ? w[i].start : start;
         end = w[i].end > end ? w[i].end : end;
     }
-    pthread_barrier_destroy(&ready);
     return end - start;
 }
 
@@ -204,7 +205,7 @@ static void *rounds(void *unused)
             break;
         __atomic_fetch_add(&job.done, 1, __ATOMIC_RELEASE);
     }
-    job.counted = allocations - before;
+    __atomic_store_n(&job.counted, allocations - before, __ATOMIC_RELEASE);
     return unused;
 }
 
@@ -219,9 +220,8 @@ long rounds_without_gil(const crbm_fast_api *bp, const float *W, ptrdiff_t nv, p
         return -1;
     pthread_detach(id);               /* with TAKE_GIL it outlives this call, by design; the model is left to it */
     const double start = now();
-    while (__atomic_load_n(&job.done, __ATOMIC_ACQUIRE) < n && now() - start < seconds)
+    while (__atomic_load_n(&job.counted, __ATOMIC_ACQUIRE) < 0 && now() - start < seconds)
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);        /* counted is written after the last round */
-    *allocated = job.counted;
+    *allocated = __atomic_load_n(&job.counted, __ATOMIC_ACQUIRE);
     return __atomic_load_n(&job.done, __ATOMIC_ACQUIRE);
 }

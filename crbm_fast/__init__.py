@@ -4,7 +4,7 @@
     samplers  ->  model, inference                                           Python: Markov chains
     inference ->  _engine    ->  _ckernels -> csrc/ (C, SIMD)                Cython: beliefs, samples
     the rest  ->  _algebra   ->  _blas     -> scipy.linalg.cython_blas       Cython: products, steps
-    cython_api, ctypes_api   ->  csrc/embed.c: the same BP inside other programs' loops, without Python
+    cython_api, ctypes_api   ->  _ckernels, csrc/embed.c: the same BP inside other programs' loops, without Python
     _validation   every check of user input      _data    rows of X and V, batch by batch
     _files        models and checkpoints         _reference   the paper in NumPy, for tests and benchmarks
     datasets      images to learn from, and their corruptions

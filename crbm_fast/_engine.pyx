@@ -29,11 +29,11 @@ cimport cython
 cimport numpy as cnp
 
 from crbm_fast._blas cimport gemm
-from crbm_fast._ckernels cimport CRBM_EXP, CRBM_PLAIN, crbm_kernels, crbm_padded, table
+from crbm_fast._ckernels cimport crbm_kernels, crbm_padded, table
 from crbm_fast._solver cimport (
     CRBM_GAMMA_EACH, CRBM_GAMMA_NONE, CRBM_GAMMA_SUM, CRBM_MAX_PRODUCT, CRBM_MEAN_FIELD, CRBM_MIXED_PRODUCT,
-    CRBM_SUM_PRODUCT, CRBM_TAP, crbm_chunk, crbm_draws, crbm_groups, crbm_job, crbm_lay_chunk, crbm_lay_slot,
-    crbm_lines, crbm_sample_chunk, crbm_slot, crbm_solve, crbm_solve_chunk, crbm_work_groups,
+    CRBM_SUM_PRODUCT, CRBM_TAP, crbm_chunk, crbm_draws, crbm_form_for, crbm_groups, crbm_job, crbm_lay_chunk,
+    crbm_lay_slot, crbm_lines, crbm_sample_chunk, crbm_slot, crbm_solve, crbm_solve_chunk, crbm_work_groups,
 )
 from crbm_fast._threads cimport team as team_of
 
@@ -277,11 +277,8 @@ cdef class Core:
         """Make the matrices the method reads, unless they are there."""
         cdef:
             size_t padded = self.nv * self.ld * self.item
-            int form = CRBM_EXP
+            int form = crbm_form_for(job)
             char *p
-        if (job.method == CRBM_MAX_PRODUCT or self.max_weight > self.k.max_weight
-                or (job.method == CRBM_MIXED_PRODUCT and job.damping > 0)):      # then v sends fractions
-            form = CRBM_PLAIN
         job.form = form
         if job.method <= CRBM_MIXED_PRODUCT:
             if self.form != form:

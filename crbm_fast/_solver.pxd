@@ -76,6 +76,7 @@ cdef extern from "solver.h" nogil:
         Py_ssize_t n_steps
 
     size_t crbm_lines(size_t bytes)
+    int crbm_form_for(const crbm_job *job)
     Py_ssize_t crbm_groups(Py_ssize_t nv)
     size_t crbm_lay_slot(crbm_slot *s, void *start, const crbm_job *job, int team, int own_msg, int own_cond)
     size_t crbm_lay_chunk(crbm_chunk *c, void *start, const crbm_job *job, Py_ssize_t size)

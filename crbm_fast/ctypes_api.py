@@ -30,6 +30,7 @@ from crbm_fast import _validation, cython_api
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
+API_VERSION = 1
 ALIGN = 64
 FLOAT32, FLOAT64 = 4, 8
 SUM_PRODUCT, MAX_PRODUCT, MIXED_PRODUCT = 0, 1, 2
@@ -66,13 +67,23 @@ def workspace(W: ArrayLike, dtype: DTypeLike | None = None) -> NDArray[np.uint8]
     weights = _validation.check_weights(W, dtype)
     nv, nh = weights.shape
     size = workspace_size(nv, nh, weights.itemsize)
-    if size < 0:
-        check(size)
-    room = np.empty(size + ALIGN, np.uint8)
-    start = -room.ctypes.data % ALIGN
-    made = room[start : start + size]
+    check(size)
+    made = _aligned(size)
     check(init(made.ctypes.data, size, weights.ctypes.data, nv, nh, weights.itemsize))
     return made
+
+
+def copy(workspace: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """A second workspace with the weights and messages of `workspace`, in which no call may be at work."""
+    made = _aligned(workspace.size)
+    made[:] = workspace
+    return made
+
+
+def _aligned(size: int) -> NDArray[np.uint8]:
+    room = np.empty(size + ALIGN, np.uint8)
+    start = -room.ctypes.data % ALIGN
+    return room[start : start + size]
 
 
 def check(status: int) -> None:

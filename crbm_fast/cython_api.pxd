@@ -9,6 +9,7 @@ them allocates, raises or touches a Python object.
 from libc.stdint cimport uint64_t
 
 cdef enum:
+    API_VERSION = 1     # of these declarations; functions are checked at import, numbers and `info` are compiled in
     ALIGN = 64
 
 cdef enum:              # real types, as bytes per element
@@ -39,10 +40,17 @@ cdef enum:              # status codes
     NOT_BINARY = -10
     WRONG_VERSION = -11
 
-ctypedef struct info:
-    double n_iter
-    double residual
-    double log_z
+cdef extern from *:
+    """
+    #ifndef CRBM_FAST_INFO        /* as in crbm_fast.h, which need not be found */
+    #define CRBM_FAST_INFO
+    typedef struct crbm_fast_info { double n_iter, residual, log_z; } crbm_fast_info;
+    #endif
+    """
+    ctypedef struct info "crbm_fast_info":
+        double n_iter
+        double residual
+        double log_z
 
 cdef const char *error_text(int status) noexcept nogil
 cdef Py_ssize_t workspace_size(Py_ssize_t nv, Py_ssize_t nh, int dtype) noexcept nogil

@@ -8,8 +8,7 @@ from crbm_fast._ckernels cimport active, crbm_kernels
 
 
 cdef extern from "embed.h" nogil:
-    ctypedef struct crbm_fast_info:
-        pass
+    const char *CRBM_FAST_CAPSULE
 
     ctypedef struct crbm_fast_api:
         int version
@@ -17,7 +16,7 @@ cdef extern from "embed.h" nogil:
         const char *(*error_text)(int) noexcept nogil
         Py_ssize_t (*workspace_size)(Py_ssize_t, Py_ssize_t, int) noexcept nogil
         int (*init)(void *, size_t, const void *, Py_ssize_t, Py_ssize_t, int) noexcept nogil
-        int (*run)(void *, void *, void *, void *, crbm_fast_info *, const void *, const void *, int, int, double,
+        int (*run)(void *, void *, void *, void *, info *, const void *, const void *, int, int, double,
                    double, int) noexcept nogil
         int (*sample_h)(void *, void *, const void *, const void *, uint64_t, uint64_t, uint64_t) noexcept nogil
         int (*sample_v)(void *, void *, const void *, const void *, uint64_t, uint64_t, uint64_t) noexcept nogil
@@ -41,7 +40,7 @@ cdef int init(void *workspace, size_t size, const void *W, Py_ssize_t nv, Py_ssi
 
 cdef int run(void *workspace, void *tau_v, void *tau_h, void *gamma, info *info, const void *b1, const void *b2,
              int method, int max_iter, double tol, double damping, int flags) noexcept nogil:
-    return crbm_embed_api.run(workspace, tau_v, tau_h, gamma, <crbm_fast_info *> info, b1, b2, method, max_iter, tol,
+    return crbm_embed_api.run(workspace, tau_v, tau_h, gamma, info, b1, b2, method, max_iter, tol,
                               damping, flags)
 
 
@@ -60,5 +59,4 @@ cdef int free_energy(void *workspace, double *F, const void *v, const void *b1, 
 
 
 crbm_embed_kernels = active
-# The name is CRBM_FAST_CAPSULE of the header; it must outlive the capsule.
-_C_API = PyCapsule_New(<void *> &crbm_embed_api, "crbm_fast.cython_api._C_API", NULL)
+_C_API = PyCapsule_New(<void *> &crbm_embed_api, CRBM_FAST_CAPSULE, NULL)

@@ -195,6 +195,8 @@ class Engine:
         max_iter = check.check_int("max_iter", max_iter, 1)
         tol = check.check_real("tol", tol, 0, np.inf)
         damping = check.check_real("damping", damping, 0, 1)
+        if dtype.type(damping) == 1:
+            raise ValueError(f"damping={damping!r} is 1 in {dtype}; take a smaller one")
         check.check_choice("gamma", gamma, (False, True, "sum"))
         log_z, messages = check.check_flag("log_z", log_z), check.check_flag("messages", messages)
         warm_start = check.check_flag("warm_start", warm_start)

@@ -6,10 +6,12 @@
         state = sampler.step(state)
 
 `step` is a pure function.  Each sampler leaves p invariant and goes on from `state.v` (tempering also from its
-replicas), so the steps of several can be mixed on one state, in any order fixed beforehand.
+replicas), so the steps of several can be mixed on one state, in any order fixed beforehand; with tempering among them,
+begin with its `init`.
 
 Draws depend on (seed, chain, step, unit) alone: results have the same bits for any number of threads.  Where chains
 are run in parts (`first_chain`), sums may differ in their last bit, and so may a draw that close to its threshold.
+A sampler, like an `Engine`, serves one thread at a time.
 
 References
 ----------
@@ -25,6 +27,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from scipy.special import xlogy
 
 from crbm_fast import _algebra
 from crbm_fast import _validation as check
@@ -42,7 +45,7 @@ _TOGETHER = 1 << 22
 # Beliefs are kept this far from 0 and 1, so that every state is proposed.  With 50 units 1e-2 halves the acceptance,
 # 1e-3 and 1e-4 do not differ.
 _EPSILON = 1e-4
-# Share of the weight that the components have equally, should Bethe's log Z mislead.
+# Share of the weight that the components have equally, should the bound mislead.
 _EQUAL = 0.1
 
 
@@ -80,11 +83,15 @@ class TemperedState(State):
     replicas : (K - 1, N, nv)
         States at betas[1], ..., betas[K - 1].
     swapped : (N, K - 1) bool
-        Whether the last step exchanged the states at betas[k] and betas[k + 1]; a pair is tried in every other step.
+        Whether the last step of tempering exchanged the states at betas[k] and betas[k + 1]; a pair is tried in every
+        other one.
+    rounds : int
+        Steps of tempering done; `step` counts those of other samplers too.
     """
 
     replicas: NDArray[Any]
     swapped: NDArray[np.bool_]
+    rounds: int
 
 
 S = TypeVar("S", bound=State)
@@ -145,6 +152,14 @@ class _Sampler:
             start = np.broadcast_to(start, (n_chains, nv))
         return State(self._whole(start[:, self._free]), np.ones(n_chains, np.bool_), 0, seed, first_chain)
 
+    def _check(self, state: State) -> NDArray[Any]:
+        """The free units of a state that may come from anywhere."""
+        check.check_int("state.step", state.step, 0, 2**31 - 3)
+        v = _states("state.v", state.v, self._engine.dtype)
+        if v.ndim != 2 or v.shape[1] != len(self._free):
+            raise ValueError(f"state.v has shape {v.shape}; expected (N, {len(self._free)}) for this sampler's model")
+        return self._units(v)
+
     def _whole(self, free: NDArray[Any]) -> NDArray[Any]:
         """(..., nv): the free units' values and the clamped ones."""
         v = np.empty((*free.shape[:-1], len(self._free)), free.dtype)
@@ -154,8 +169,6 @@ class _Sampler:
 
     def _units(self, v: NDArray[Any]) -> NDArray[Any]:
         """The free units of v (N, nv)."""
-        if v.shape[-1] != len(self._free):
-            raise ValueError(f"state.v has {v.shape[-1]} units; this sampler's model has {len(self._free)}")
         return np.ascontiguousarray(v[:, self._free], self._W.dtype)
 
     def _fields(self, x: NDArray[Any], b: NDArray[Any], *, to_v: bool = False) -> NDArray[Any]:
@@ -180,9 +193,9 @@ class _Sampler:
     def _gibbs(
         self, engine: Engine, b_v: NDArray[Any], b_h: NDArray[Any], v: NDArray[Any], purpose: int, state: State
     ) -> NDArray[Any]:
-        """v (N, nv) after h ~ p(h | v), v ~ p(v | h)."""
+        """v (N, nv) after h ~ p(h | v), v ~ p(v | h), from the free units of v."""
         s = engine.gibbs(
-            np.tile(b_v, (len(v), 1)), b_h, v=self._units(v), seed=_key(state.seed, purpose), step=state.step,
+            np.tile(b_v, (len(v), 1)), b_h, v=v, seed=_key(state.seed, purpose), step=state.step,
             first_instance=state.first_chain,
         )  # fmt: skip
         return self._whole(s.v)
@@ -205,6 +218,8 @@ def _states(name: str, value: ArrayLike, dtype: np.dtype[Any]) -> NDArray[Any]:
 class BlockedGibbs(_Sampler):
     """Samples of p(v) by h ~ p(h | v), v ~ p(v | h), Eq. 3 of [1]_.
 
+    The algorithm of `gibbs`, with other draws for the same seed.
+
     Parameters
     ----------
     W, b_v, b_h, dtype, n_threads
@@ -219,7 +234,7 @@ class BlockedGibbs(_Sampler):
 
     def step(self, state: S) -> S:
         """The chains one step later."""
-        v = self._gibbs(self._engine, self._b_v, self._b_h, state.v, _GIBBS, state)
+        v = self._gibbs(self._engine, self._b_v, self._b_h, self._check(state), _GIBBS, state)
         return replace(state, v=v, accepted=np.ones(len(v), np.bool_), step=state.step + 1)
 
 
@@ -243,8 +258,8 @@ class ParallelTempering(_Sampler):
         As for `BlockedGibbs`.
     betas : (K,) array-like, optional
         Default: equally spaced from 1 to 0, K = 2 + |W|_F / 4, at most 64.  |W|_F / 4 is the standard deviation of the
-        tempered term at beta = 0 with fair coins, so neighbours differ by one of it; measured, a fifth to nine tenths
-        of the exchanges are accepted.
+        tempered term at beta = 0 with fair coins, so from one beta to the next the exponent changes by about one
+        standard deviation; measured, a fifth to nine tenths of the exchanges are accepted.
 
     References
     ----------
@@ -267,7 +282,8 @@ class ParallelTempering(_Sampler):
         if betas is None:
             norm = np.sqrt(_algebra.sum_squares(W))
             betas = np.linspace(1, 0, 2 + int(min(np.ceil(norm / 4), 62)))
-        self.betas = check.as_float("betas", betas, W.dtype)
+        self.betas = check.as_float("betas", betas, W.dtype).copy()
+        self.betas.flags.writeable = False
         if self.betas.ndim != 1 or len(self.betas) < 2 or self.betas[0] != 1 or self.betas[-1] < 0:
             raise ValueError(f"betas={betas}; expected at least two numbers, from 1 down to 0 or more")
         if (np.diff(self.betas) >= 0).any():
@@ -283,14 +299,14 @@ class ParallelTempering(_Sampler):
         s = super().init(n_chains, seed=seed, v=v, first_chain=first_chain)
         pairs = len(self.betas) - 1
         none = np.zeros((n_chains, pairs), np.bool_)
-        return TemperedState(s.v, s.accepted, s.step, s.seed, s.first_chain, np.tile(s.v, (pairs, 1, 1)), none)
+        return TemperedState(s.v, s.accepted, s.step, s.seed, s.first_chain, np.tile(s.v, (pairs, 1, 1)), none, 0)
 
     def step(self, state: TemperedState) -> TemperedState:
         """The chains one step later."""
         K, N = len(self.betas), len(state.v)
         if not isinstance(state, TemperedState) or len(state.replicas) != K - 1:
             raise TypeError(f"state has no replicas at {K} betas; start with this sampler's init")
-        before = [state.v, *state.replicas]
+        before = [self._check(replace(state, v=v)) for v in (state.v, *state.replicas)]
         v = np.stack([self._gibbs(*self._levels[k], before[k], _REPLICA + k, state) for k in range(K)])
         free = [self._units(replica) for replica in v]
         fields = [self._fields(x, np.zeros_like(self._b_h)) for x in free]
@@ -301,14 +317,17 @@ class ParallelTempering(_Sampler):
             return -free_energy(free[replica], b_v, b_h + fields[replica] * self.betas[k])
 
         log_ratio = np.full((N, K - 1), -np.inf)
-        for k in range(state.step % 2, K - 1, 2):
+        for k in range(state.rounds % 2, K - 1, 2):
             log_ratio[:, k] = log_p(k, k + 1) + log_p(k + 1, k) - log_p(k, k) - log_p(k + 1, k + 1)
         swapped = self._accept(log_ratio, state)
-        for k in range(state.step % 2, K - 1, 2):
+        for k in range(state.rounds % 2, K - 1, 2):
             at = swapped[:, k]
             v[k, at], v[k + 1, at] = v[k + 1, at], v[k, at]
         accepted = np.ones(N, np.bool_)
-        return replace(state, v=v[0], replicas=v[1:], swapped=swapped, accepted=accepted, step=state.step + 1)
+        return replace(
+            state, v=v[0], replicas=v[1:], swapped=swapped, accepted=accepted, step=state.step + 1,
+            rounds=state.rounds + 1,
+        )  # fmt: skip
 
 
 class BPMixture(_Sampler):
@@ -316,21 +335,25 @@ class BPMixture(_Sampler):
 
     Belief propagation from many random states finds many fixed points, each the beliefs of one mode.  Their mixture,
 
-        q(h) = sum_k w_k prod_j tau_kj^h_j (1 - tau_kj)^(1 - h_j),       w_k ~ Bethe's estimate of the mode's Z,
+        q(h) = sum_k w_k prod_j tau_kj^h_j (1 - tau_kj)^(1 - h_j),
 
-    is made once.  A step is h ~ p(h | v); a proposal h' ~ q, accepted with probability min(1, p(h') q(h) / p(h) q(h')),
-    p(h) from the free energy with v summed out (Eq. 4 of [1]_); v ~ p(v | h).  Where nv <= nh, q is over v and its
-    proposal comes first.  That takes the time of about four steps of `BlockedGibbs`.
+    is made once.  log w_k is the mean-field bound on log Z at these beliefs, right whether or not BP has converged
+    (Bethe's log Z is no bound and can be far too large then); a tenth of the weight is shared equally.
+
+    A step is h ~ p(h | v); a proposal h' ~ q, accepted with probability min(1, p(h') q(h) / p(h) q(h')), p(h) from the
+    free energy with v summed out (Eq. 4 of [1]_); v ~ p(v | h).  Where nv <= nh, q is over v and its proposal comes
+    first.  That takes the time of three or four steps of `BlockedGibbs` where K, the number of distinct
+    beliefs, is small, and grows with it.
 
     The stationary distribution is p, whatever BP did: (1) h ~ p(h | v) and v ~ p(v | h) leave p(v, h) invariant.
     (2) The flow from h to another h' by proposals is p(h) q(h') min(1, p(h') q(h) / p(h) q(h')) = min(p(h) q(h'),
     p(h') q(h)), the same from h' to h, so p(h) stays (independence Metropolis-Hastings [2]_).  (3) After (2) v is
-    drawn anew given h, so p(v, h) stays.  (4) q is fixed and positive (beliefs are kept 1e-4 away from 0 and 1), and
-    computed from the states alone, so nothing recorded can disagree with it.
+    drawn anew given h, so p(v, h) stays.  (4) q is fixed, and positive: beliefs are kept 1e-4 away from 0 and 1.
 
-    Good where p is peaked with several modes.  A mode that no start has led to is entered and left by Gibbs sampling
-    alone, as without jumps.  Where the units of a mode are strongly correlated (glassy or large RBMs), few proposals
-    are accepted: look at `state.accepted`.
+    Good where p is peaked with several modes: look at `state.accepted.mean()`, and at `len(sampler.weights)`, about the
+    number of modes.  A mode that no start has led to is entered and left by Gibbs sampling
+    alone, as without jumps; `starts` near it help.  Where the units of a mode are strongly correlated (glassy or large
+    RBMs), few proposals are accepted.
 
     Parameters
     ----------
@@ -340,8 +363,7 @@ class BPMixture(_Sampler):
         The states BP starts from, or a number of random ones, to be larger than that of modes.  Where modes overlap,
         states that another sampler has reached, with `max_iter=1`, can be better.
     max_iter : int
-        Iterations of BP at most; beliefs that have not converged are used as they are.  More make better proposals for
-        few sharp modes, fewer a broader q.
+        Iterations of BP at most; beliefs that have not converged are used as they are.  Fewer make a broader q.
     seed : int
         Of random starts.
 
@@ -370,18 +392,19 @@ class BPMixture(_Sampler):
         b_h: ArrayLike,
         *,
         starts: int | ArrayLike = 256,
-        max_iter: int = 10,
+        max_iter: int = 50,
         seed: int = 0,
         evidence: tuple[ArrayLike, ArrayLike] | None = None,
         dtype: DTypeLike | None = None,
         n_threads: int | None = None,
     ) -> None:
         super().__init__(W, b_v, b_h, evidence=evidence, dtype=dtype, n_threads=n_threads)
-        tau_v, tau_h, log_z = self._beliefs(self._starts(starts, seed), max_iter)
-        # equal to two digits: the same fixed point
+        tau_v, tau_h = self._beliefs(self._starts(starts, seed), max_iter)
+        # Equal to two digits: the same fixed point.  One that rounding splits has twice its weight, which is harmless.
         both = np.concatenate([tau_v, tau_h], axis=1)
         first = np.unique(both.round(2), axis=0, return_index=True)[1]
-        w = np.exp(log_z[first] - log_z[first].max())
+        bound = self._bound(tau_v[first], tau_h[first])
+        w = np.exp(bound - bound.max())
         self.weights = (1 - _EQUAL) * w / w.sum() + _EQUAL / len(w)
         self.tau_v = self._whole(tau_v[first])
         # q is over the side with fewer units: less to get wrong
@@ -394,26 +417,34 @@ class BPMixture(_Sampler):
     def _starts(self, starts: Any, seed: int) -> NDArray[Any]:
         """States (M, free units)."""
         nv, dtype = len(self._free), self._engine.dtype
+        seed = check.check_int("seed", seed, 0, 2**64 - 1)
         if np.ndim(starts) == 0:
             M = check.check_int("starts", starts, 1)
-            seed = check.check_int("seed", seed, 0, 2**64 - 1)
             return self._units(independent_draws(np.zeros((M, nv), dtype), _key(seed, _START)))
         states = _states("starts", starts, dtype)
         if states.ndim != 2 or states.shape[1] != nv or len(states) == 0:
             raise ValueError(f"starts has shape {states.shape}; expected (M, {nv}), M >= 1")
         return self._units(states)
 
-    def _beliefs(self, starts: NDArray[Any], max_iter: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.float64]]:
-        """tau_v, tau_h and Bethe's log Z of BP that starts as if every v_i were known: log m(1)/m(0) = v_i W_ij."""
+    def _beliefs(self, starts: NDArray[Any], max_iter: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """tau_v and tau_h of BP that starts as if every v_i were known: log m(1)/m(0) = v_i W_ij."""
         rows = max(1, _TOGETHER // max(1, self._W.size))
         found = []
         for at in range(0, len(starts), rows):
             v = starts[at : at + rows]
             init, biases = v[:, :, np.newaxis] * self._W, np.tile(self._b_v, (len(v), 1))
-            b = self._engine.run(biases, self._b_h, init=init, max_iter=max_iter, log_z=True)
-            found.append((b.tau_v, b.tau_h, b.log_z))
-        tau_v, tau_h, log_z = (np.concatenate(parts) for parts in zip(*found, strict=True))
-        return tau_v, tau_h, log_z
+            b = self._engine.run(biases, self._b_h, init=init, max_iter=max_iter)
+            found.append((b.tau_v, b.tau_h))
+        tau_v, tau_h = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return tau_v, tau_h
+
+    def _bound(self, tau_v: NDArray[Any], tau_h: NDArray[Any]) -> NDArray[np.float64]:
+        """E[v' W h + b_v' v + b_h' h] + entropy under independent units, (K,): at most log Z."""
+        theta = self._fields(tau_v, self._b_h)
+        energy = np.einsum("kj,kj->k", theta, tau_h, dtype=np.float64) + tau_v @ self._b_v.astype(np.float64)
+        entropy = [-(xlogy(t, t) + xlogy(1 - t, 1 - t)).sum(axis=1, dtype=np.float64) for t in (tau_v, tau_h)]
+        bound: NDArray[np.float64] = energy + entropy[0] + entropy[1]
+        return bound
 
     def _log_q(self, x: NDArray[Any]) -> NDArray[np.float64]:
         """log q(x), (N,), in float64."""
@@ -442,7 +473,7 @@ class BPMixture(_Sampler):
 
     def step(self, state: S) -> S:
         """The chains one step later."""
-        v = self._units(state.v)
+        v = self._check(state)
         if self._on_v:
             theta_h, accepted = self._jump(v, state)
             h = self._draw(theta_h, _HIDDEN, state)

@@ -1,12 +1,12 @@
 /* embed.c: solver.c for other programs: a caller's memory, checked arguments, status codes.
  *
- *   workspace:  head | exp(W) | W | row sums | messages and scratch of crbm_solve | scratch of crbm_solve_chunk | ...
+ *   workspace:  head | exp(W) | W | row sums | what mixed-product goes on from | scratch of combine_rows
+ *               | messages and scratch of crbm_solve | scratch of crbm_solve_chunk
  *
  * Nothing in a workspace points into it: places are found again from the sizes at each call (some 30 additions), so that
  * it can be copied.
  */
 #define _POSIX_C_SOURCE 200809L        /* sync.h: the clock, beside -std=c11 */
-#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -22,8 +22,9 @@ _Static_assert((int)CRBM_FAST_SUM_PRODUCT == (int)CRBM_SUM_PRODUCT
 
 const crbm_kernels *(*crbm_embed_kernels)(int itemsize);
 
-/* "crbm_1\0\0" as bytes: says that a workspace has been initialised, by this layout. */
-static const uint64_t MAGIC = 0x0000315f6d627263;
+/* Says that a workspace has been initialised, by this library, in this process: one from a file or from another process
+ * would have kernels at addresses that mean nothing here. */
+static uint64_t magic(void) { return UINT64_C(0x63726d625f312e30) ^ (uint64_t)(uintptr_t)&crbm_embed_api; }
 
 /* The largest weight or bias: sums over 10^8 of them are finite, so no NaN can arise (as in _validation.py). */
 static double limit(int dtype) { return dtype == CRBM_FAST_FLOAT32 ? 1e30 : 1e300; }
@@ -31,7 +32,7 @@ static double limit(int dtype) { return dtype == CRBM_FAST_FLOAT32 ? 1e30 : 1e30
 typedef struct {
     uint64_t magic;
     const crbm_kernels *k;
-    ptrdiff_t nv, nh, ld;
+    ptrdiff_t nv, nh;
     double max_weight;
     int busy;                 /* 1 while a function works                                                   */
     int kept;                 /* the method whose messages are there, or -1                                 */
@@ -73,7 +74,8 @@ static int check_sizes(ptrdiff_t nv, ptrdiff_t nh, int dtype)
     if (dtype != CRBM_FAST_FLOAT32 && dtype != CRBM_FAST_FLOAT64)
         return CRBM_FAST_BAD_DTYPE;
     /* rows are counted in int32; the whole, 3 padded matrices and less than 64 rows and columns more, in ptrdiff_t */
-    if (nv < 0 || nh < 0 || nv > INT32_MAX || nh > INT32_MAX || (nv + 64) > PTRDIFF_MAX / (4 * 8) / (nh + 1024))
+    if (nv < 0 || nh < 0 || nv > INT32_MAX - 1024 || nh > INT32_MAX - 1024
+        || nv + 64 > PTRDIFF_MAX / (4 * 8) / (nh + 1024))
         return CRBM_FAST_BAD_SIZE;
     return CRBM_FAST_OK;
 }
@@ -99,16 +101,33 @@ static int check_array(const void *x, size_t item)
     return !x ? CRBM_FAST_NULL_POINTER : (uintptr_t)x % item ? CRBM_FAST_MISALIGNED : CRBM_FAST_OK;
 }
 
-static int check_finite(const crbm_kernels *k, const void *x, double most, ptrdiff_t n)
+static int check_finite(const crbm_kernels *k, const void *x, ptrdiff_t n)
 {
-    return k->first_beyond(x, most, n) < 0 ? CRBM_FAST_OK : CRBM_FAST_NOT_FINITE;
+    return k->first_beyond(x, limit(k->itemsize), n) < 0 ? CRBM_FAST_OK : CRBM_FAST_NOT_FINITE;
+}
+
+static double element(const void *x, ptrdiff_t i, ptrdiff_t item)
+{
+    return item == 4 ? (double)((const float *)x)[i] : ((const double *)x)[i];
+}
+
+/* b1: as check_finite, but infinities clamp. */
+static int check_visible(const void *b1, ptrdiff_t n, ptrdiff_t item)
+{
+    const double most = limit((int)item);
+    int bad = 0;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const double b = fabs(element(b1, i, item));
+        bad |= !(b <= most) & (b != INFINITY);
+    }
+    return bad ? CRBM_FAST_NOT_FINITE : CRBM_FAST_OK;
 }
 
 static int check_states(const void *x, ptrdiff_t n, ptrdiff_t item)
 {
     int bad = 0;
     for (ptrdiff_t i = 0; i < n; i++) {
-        const double s = item == 4 ? (double)((const float *)x)[i] : ((const double *)x)[i];
+        const double s = element(x, i, item);
         bad |= !(s == 0 || s == 1);
     }
     return bad ? CRBM_FAST_NOT_BINARY : CRBM_FAST_OK;
@@ -132,8 +151,8 @@ static int init(void *workspace, size_t size, const void *W, ptrdiff_t nv, ptrdi
     TRY(check_array(W, (size_t)dtype));
     if (size < lay(&p, workspace, &job))
         return CRBM_FAST_TOO_SMALL;
-    TRY(check_finite(k, W, limit(dtype), nv * nh));
-    *w = (head){.magic = MAGIC, .k = k, .nv = nv, .nh = nh, .ld = job.ld, .max_weight = k->max_abs(W, nv * nh), .kept = -1};
+    TRY(check_finite(k, W, nv * nh));
+    *w = (head){.magic = magic(), .k = k, .nv = nv, .nh = nh, .max_weight = k->max_abs(W, nv * nh), .kept = -1};
     k->pad(p.W, W, nv, nh, job.ld, CRBM_PLAIN);
     if (w->max_weight <= k->max_weight)
         k->pad(p.exp_W, W, nv, nh, job.ld, CRBM_EXP);
@@ -150,11 +169,11 @@ static void times_W(const crbm_job *job, void *out, const void *v, const void *W
 }
 
 /* Check and lock a workspace, and find its places. */
-static int enter(void *workspace, crbm_job *job, places *p)
+static int lock(void *workspace, crbm_job *job, places *p)
 {
     head *w = workspace;
     TRY(check_array(workspace, CRBM_ALIGN));
-    if (w->magic != MAGIC)
+    if (w->magic != magic())
         return CRBM_FAST_NOT_INITIALISED;
     if (crbm_exchange(&w->busy, 1))
         return CRBM_FAST_BUSY;
@@ -170,13 +189,13 @@ static int enter(void *workspace, crbm_job *job, places *p)
     return CRBM_FAST_OK;
 }
 
-static int leave(void *workspace, int status)
+static int unlock(void *workspace, int status)
 {
     crbm_exchange(&((head *)workspace)->busy, 0);
     return status;
 }
 
-/* --- the functions, between enter and leave ------------------------------------------------------------------ */
+/* --- the functions, between lock and unlock ------------------------------------------------------------------ */
 
 /* Gamma := v x', with v the states that tau_v predicts: rows of x and of zeros. */
 static void outer(const crbm_job *job, const char *v, const char *x)
@@ -192,7 +211,7 @@ static void outer(const crbm_job *job, const char *v, const char *x)
 }
 
 /* theta_h := b2 + v W, in the chunk's scratch. */
-static const char *fields_h(const crbm_job *job, const places *p, const void *v, const void *b2)
+static const char *hidden_fields(const crbm_job *job, const places *p, const void *v, const void *b2)
 {
     job->k->pad(p->chunk.theta_h, b2, 1, job->nh, job->ld, CRBM_PLAIN);
     times_W(job, p->chunk.theta_h, v, p->W, 1, 1);
@@ -205,7 +224,7 @@ static void decode_map(crbm_job *job, const places *p, double *log_z)
     const crbm_kernels *k = job->k;
     char *v = p->chunk.sent, *h = p->chunk.tau_h1;
     k->decode(v, job->tau_v, 0.5, job->nv);
-    const char *theta = fields_h(job, p, v, job->b2);
+    const char *theta = hidden_fields(job, p, v, job->b2);
     *log_z = k->dot_free(job->b1, v, job->nv) + k->relu_sum(theta, job->nh);
     if (job->gamma) {
         k->decode(h, theta, 0, job->nh);
@@ -220,16 +239,15 @@ static int do_run(head *w, crbm_job *job, places *p, crbm_fast_info *info, int f
     const int warm = (flags & CRBM_FAST_WARM_START) && w->kept == job->method;
     int64_t n_iter;
     char converged;
-    double residual, log_z = NAN;
-    /* mixed-product: with damping v sends fractions, which the product form does not know */
-    job->form = job->method == CRBM_MAX_PRODUCT || w->max_weight > k->max_weight || (!messages && job->damping > 0)
-        ? CRBM_PLAIN : CRBM_EXP;
+    double residual = NAN, log_z = NAN;
+    job->form = crbm_form_for(job);
     job->weight = job->form == CRBM_EXP ? p->exp_W : p->W;
     job->gamma_mode = job->gamma && job->method == CRBM_SUM_PRODUCT ? CRBM_GAMMA_EACH : CRBM_GAMMA_NONE;
-    job->n_iter = &n_iter, job->converged = &converged, job->residual = &residual;
+    job->n_iter = &n_iter, job->converged = &converged;
+    job->residual = info || job->tol > 0 || !messages ? &residual : NULL;        /* measuring it takes time */
     job->log_z = flags & CRBM_FAST_LOG_Z ? &log_z : NULL;
     if (messages) {
-        job->resume = warm;
+        job->resume = job->summed = warm;        /* nothing else writes to the slot */
         crbm_solve(job, &p->slot, 0, 1, 0);
         if (job->method == CRBM_MAX_PRODUCT && (job->gamma || job->log_z))
             decode_map(job, p, &log_z);
@@ -259,10 +277,11 @@ static int check_run(const crbm_job *job, const crbm_fast_info *info, int flags)
     TRY(check_array(job->b2, item));
     if (job->method < CRBM_FAST_SUM_PRODUCT || job->method > CRBM_FAST_MIXED_PRODUCT || job->max_iter < 1
         || !(job->tol >= 0 && job->tol < INFINITY) || !(job->damping >= 0 && job->damping < 1)
+        || (job->item == 4 && (float)job->damping == 1)
         || flags & ~(CRBM_FAST_WARM_START | CRBM_FAST_LOG_Z))
         return CRBM_FAST_BAD_OPTION;
-    TRY(check_finite(job->k, job->b1, INFINITY, job->nv));        /* infinities clamp */
-    return check_finite(job->k, job->b2, limit((int)job->item), job->nh);
+    TRY(check_visible(job->b1, job->nv, job->item));
+    return check_finite(job->k, job->b2, job->nh);
 }
 
 static int run(void *workspace, void *tau_v, void *tau_h, void *gamma, crbm_fast_info *info, const void *b1,
@@ -270,24 +289,22 @@ static int run(void *workspace, void *tau_v, void *tau_h, void *gamma, crbm_fast
 {
     crbm_job job;
     places p;
-    TRY(enter(workspace, &job, &p));
+    TRY(lock(workspace, &job, &p));
     job.tau_v = tau_v, job.tau_h = tau_h, job.gamma = gamma, job.b1 = b1, job.b2 = b2;
     job.method = method, job.max_iter = max_iter, job.tol = tol, job.damping = damping;
     const int bad = check_run(&job, info, flags);
-    return leave(workspace, bad ? bad : do_run(workspace, &job, &p, info, flags));
+    return unlock(workspace, bad ? bad : do_run(workspace, &job, &p, info, flags));
 }
 
-/* What the other functions are given: states x (n,), and a bias (m,) of the units to be drawn. */
-static int check_half(const crbm_job *job, const void *out, const void *x, ptrdiff_t n, const void *bias, ptrdiff_t m,
-                      double most, uint64_t step)
+/* What a half-step is given: states x (n,) of one side, biases and a place for the states of the other. */
+static int check_half(const crbm_job *job, const void *out, const void *x, ptrdiff_t n, const void *bias, uint64_t step)
 {
     TRY(check_array(out, (size_t)job->item));
     TRY(check_array(x, (size_t)job->item));
     TRY(check_array(bias, (size_t)job->item));
     if (step > INT32_MAX)
         return CRBM_FAST_BAD_OPTION;
-    TRY(check_states(x, n, job->item));
-    return check_finite(job->k, bias, most, m);
+    return check_states(x, n, job->item);
 }
 
 static int sample_h(void *workspace, void *h, const void *v, const void *b2, uint64_t seed, uint64_t chain,
@@ -295,11 +312,12 @@ static int sample_h(void *workspace, void *h, const void *v, const void *b2, uin
 {
     crbm_job job;
     places p;
-    TRY(enter(workspace, &job, &p));
-    const int bad = check_half(&job, h, v, job.nv, b2, job.nh, limit((int)job.item), step);
+    TRY(lock(workspace, &job, &p));
+    int bad = check_half(&job, h, v, job.nv, b2, step);
+    bad = bad ? bad : check_finite(job.k, b2, job.nh);
     if (!bad)
-        job.k->bernoulli(h, fields_h(&job, &p, v, b2), seed, chain, (uint32_t)(2 * step), job.nh);
-    return leave(workspace, bad);
+        job.k->bernoulli(h, hidden_fields(&job, &p, v, b2), seed, chain, (uint32_t)(2 * step), job.nh);
+    return unlock(workspace, bad);
 }
 
 static int sample_v(void *workspace, void *v, const void *h, const void *b1, uint64_t seed, uint64_t chain,
@@ -307,16 +325,17 @@ static int sample_v(void *workspace, void *v, const void *h, const void *b1, uin
 {
     crbm_job job;
     places p;
-    TRY(enter(workspace, &job, &p));
+    TRY(lock(workspace, &job, &p));
     const crbm_kernels *k = job.k;
-    const int bad = check_half(&job, v, h, job.nh, b1, job.nv, INFINITY, step);
+    int bad = check_half(&job, v, h, job.nh, b1, step);
+    bad = bad ? bad : check_visible(b1, job.nv, job.item);
     if (!bad) {
         k->pad(p.chunk.tau_h1, h, 1, job.nh, job.ld, CRBM_PLAIN);
         k->dot_rows(p.chunk.field_v, p.W, p.chunk.tau_h1, job.nv, job.ld);
         k->add(p.chunk.theta_v, b1, p.chunk.field_v, job.nv);
         k->bernoulli(v, p.chunk.theta_v, seed, chain, (uint32_t)(2 * step + 1), job.nv);
     }
-    return leave(workspace, bad);
+    return unlock(workspace, bad);
 }
 
 static int check_free_energy(const crbm_job *job, const double *F, const void *v, const void *b1, const void *b2)
@@ -326,19 +345,29 @@ static int check_free_energy(const crbm_job *job, const double *F, const void *v
     TRY(check_array(b1, (size_t)job->item));
     TRY(check_array(b2, (size_t)job->item));
     TRY(check_states(v, job->nv, job->item));
-    TRY(check_finite(job->k, b1, INFINITY, job->nv));
-    return check_finite(job->k, b2, limit((int)job->item), job->nh);
+    TRY(check_visible(b1, job->nv, job->item));
+    return check_finite(job->k, b2, job->nh);
+}
+
+/* Does v have a unit in another state than the one it is clamped to? */
+static int contradicts(const void *v, const void *b1, ptrdiff_t n, ptrdiff_t item)
+{
+    int found = 0;
+    for (ptrdiff_t i = 0; i < n; i++)
+        found |= element(b1, i, item) == (element(v, i, item) == 1 ? -INFINITY : INFINITY);
+    return found;
 }
 
 static int free_energy(void *workspace, double *F, const void *v, const void *b1, const void *b2)
 {
     crbm_job job;
     places p;
-    TRY(enter(workspace, &job, &p));
+    TRY(lock(workspace, &job, &p));
     const int bad = check_free_energy(&job, F, v, b1, b2);
     if (!bad)        /* Eq. 4 */
-        *F = -job.k->dot_free(b1, v, job.nv) - job.k->softplus_sum(fields_h(&job, &p, v, b2), job.nh);
-    return leave(workspace, bad);
+        *F = contradicts(v, b1, job.nv, job.item) ? INFINITY
+            : -job.k->dot_free(b1, v, job.nv) - job.k->softplus_sum(hidden_fields(&job, &p, v, b2), job.nh);
+    return unlock(workspace, bad);
 }
 
 static const char *error_text(int status)
@@ -352,13 +381,13 @@ static const char *error_text(int status)
     case CRBM_FAST_TOO_SMALL: return "the workspace is too small; ask workspace_size";
     case CRBM_FAST_BAD_SIZE: return "nv and nh must be at least 0, and a workspace for them must fit the address space";
     case CRBM_FAST_BAD_DTYPE: return "dtype must be CRBM_FAST_FLOAT32 (4) or CRBM_FAST_FLOAT64 (8)";
-    case CRBM_FAST_NOT_INITIALISED: return "the workspace has not been initialised; call init";
+    case CRBM_FAST_NOT_INITIALISED: return "the workspace has not been initialised, or in another process; call init";
     case CRBM_FAST_BUSY: return "the workspace is in use by another thread; give each thread its own";
     case CRBM_FAST_BAD_OPTION:
         return "an option is out of range: method 0 to 2, max_iter >= 1, tol >= 0 and finite, 0 <= damping < 1, flags 0 to "
                "3, step < 2^31";
     case CRBM_FAST_NOT_FINITE:
-        return "W or b2 has a value that is NaN, infinite or beyond 1e30 (float64: 1e300), or b1 has a NaN";
+        return "W, b1 or b2 has a NaN or a value beyond 1e30 (float64: 1e300); only b1 may be infinite, to clamp";
     case CRBM_FAST_NOT_BINARY: return "v or h has a value other than 0 and 1";
     case CRBM_FAST_WRONG_VERSION:
         return "the program was compiled for a version of the interface that this library does not serve; compile it again";

@@ -95,13 +95,13 @@ void crbm_solve(crbm_job *job, crbm_slot *s, ptrdiff_t n, int team, int caller)
         k->fill(s->msg, job->form == CRBM_EXP ? 1 : 0, nv * ld);      /* M = 0.5 */
     k->logistic_step(job->tau_v + n * nv * item, b1, 1, 0, nv);
     k->fill(s->tau_h1, 0.5, ld);
-    if (warm)
+    if (warm && !job->summed)
         all_groups(job, s, n, team, CRBM_RESUME);
     k->close_h(s->theta_h, s->tau_h0, s->tau_h1, b2, s->part, warm ? groups : 0, nh, ld);
 
     while (t < job->max_iter) {
         t++;
-        s->track = t == 1 && (warm || job->tol > 0 || job->max_iter == 1);
+        s->track = t == 1 && job->residual && (warm || job->tol > 0 || job->max_iter == 1);
         s->blind = t == 1 && warm;
         s->last = t == job->max_iter && job->damping == 0 && job->gamma_mode != CRBM_GAMMA_NONE
             && job->method == CRBM_SUM_PRODUCT && s->cond;
@@ -114,8 +114,9 @@ void crbm_solve(crbm_job *job, crbm_slot *s, ptrdiff_t n, int team, int caller)
             break;
     }
     job->n_iter[n] = t;
-    job->residual[n] = change;
     job->converged[n] = change <= job->tol;
+    if (job->residual)
+        job->residual[n] = change;
     memcpy(job->tau_h + n * nh * item, s->tau_h1, nh * item);
     if (job->method == CRBM_SUM_PRODUCT) {
         if (job->log_z) {

@@ -48,7 +48,7 @@ typedef struct crbm_slot crbm_slot;
 struct crbm_job {
     const crbm_kernels *k;
     int method;
-    ptrdiff_t N, nv, nh, ld, item;
+    ptrdiff_t nv, nh, ld, item;
     const void *W;            /* (nv, ldw)                                                                  */
     ptrdiff_t ldw;            /* nh or ld                                                                   */
     const char *weight;       /* (nv, ld) exp(W) or W, as `form` says                                       */
@@ -62,7 +62,7 @@ struct crbm_job {
     double tol;               /* 0: exactly max_iter iterations                                             */
     double damping;
     int gamma_mode;
-    /* results, (N, ...); the last five may be NULL */
+    /* results, (N, ...); gamma, messages and log_z may be NULL, and residual in crbm_solve with tol = 0 */
     char *tau_v;
     char *tau_h;
     int64_t *n_iter;
@@ -71,14 +71,12 @@ struct crbm_job {
     char *gamma;
     char *messages;           /* (N, nv, nh) log messages, or (N, nv + nh) beliefs                          */
     double *log_z;
-    const char *init;         /* the like, to start from                                                    */
+    const char *init;         /* in the form of `messages`, to start from; or NULL                          */
     char *state;              /* (N, nv, ld) messages in `form`, or (N, nv + nh): kept for the next start   */
-    int resume;               /* start from `state`, messages only                                          */
-    /* shared by the threads */
-    long next;                /* piece of work to be taken next                                             */
-    long turn;                /* instance whose Gamma is to be added next                                   */
-    long idle;                /* workers that have found no more work                                       */
-    int cancel;
+    int resume;               /* start from the messages that `state`, or else the slot, holds              */
+    int summed;               /* and the slot's `part` has their sums, from the run that made them          */
+    long turn;                /* instance whose Gamma is to be added next; shared by the threads            */
+    int cancel;               /* stop soon; likewise                                                        */
     /* lent by the caller */
     /* out (m, ld) := v (m, nv) M + beta out;   M (nv, ldw); with beta = 0 padding may be left as it is     */
     void (*to_h)(const crbm_job *job, void *out, const void *v, const void *M, double beta, ptrdiff_t m);
@@ -88,6 +86,9 @@ struct crbm_job {
     double (*share)(crbm_job *job, crbm_slot *s, ptrdiff_t n, int team, int task);
     void (*poll)(crbm_job *job);      /* may set `cancel`; only called by the calling thread                */
     void *lender;             /* for those functions                                                        */
+    /* the caller's own */
+    ptrdiff_t N;              /* instances in all                                                           */
+    long next, idle;          /* piece of work to be taken next; workers that have found no more            */
     double next_poll;
 };
 
@@ -148,6 +149,14 @@ static inline void *crbm_place(uintptr_t *at, size_t bytes)
     const uintptr_t p = *at;
     *at += crbm_lines(bytes);
     return (void *)p;
+}
+
+/* The form of the weights, and of the messages, that a job runs on: logs for max-product, where exp(W) would leave the
+ * range, and for damped mixed-product, where v sends fractions. */
+static inline int crbm_form_for(const crbm_job *job)
+{
+    return job->method == CRBM_MAX_PRODUCT || job->max_weight > job->k->max_weight
+            || (job->method == CRBM_MIXED_PRODUCT && job->damping > 0) ? CRBM_PLAIN : CRBM_EXP;
 }
 
 static inline ptrdiff_t crbm_groups(ptrdiff_t nv)

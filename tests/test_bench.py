@@ -75,7 +75,7 @@ def check_schema(report, suite):
         assert 0 <= r["min"] <= r["median"] < np.inf
         assert r["spread"] >= 0
         assert r["repeats"] >= 1
-        assert r["unit"] in ("s", "GB", "MB", "rounds", "allocations", "samples/s")
+        assert r["unit"] in ("s", "GB", "MB", "rounds", "allocations", "samples/s", "%")
         assert ("calls" in r) == (r["unit"] == "s" and "cited" not in r)
     assert len({(r["case"], r["who"]) for r in report["rows"]}) == len(report["rows"])
     for item in report["left_out"]:
@@ -460,6 +460,9 @@ def machines():
 
 @pytest.mark.parametrize("folder", machines(), ids=lambda p: p.name)
 def test_committed_results_are_whole(folder):
+    from bench import __main__ as main
+
+    assert main.SUITES == SUITES
     for suite in SUITES:
         report = json.loads((folder / f"{suite}.json").read_text())
         check_schema(report, suite)

@@ -80,11 +80,11 @@ def test_beliefs_are_the_engines(rng, isa, dtype, method, shape, damping):
 def test_gamma_and_log_z_are_the_engines(rng, dtype, method, scale):
     W, b1, b2 = (a.astype(dtype) for a in make_rbm(rng, 20, 9, scale))
     status, tau_v, _, gamma, _, _, log_z = Model(W, b1, b2, dtype).run(method, flags=bp.LOG_Z, gamma=True, max_iter=200)
-    # with damping > 0 or tol > 0 the engine takes Gamma from the messages too
     want = cf.Engine(W).run(b1, b2, method=method, max_iter=200, tol=0, gamma=True, log_z=True)
+    assert want.residual < 1e-5        # then Gamma from the messages is that of Eq. 18
     eps = 1e4 * np.finfo(dtype).eps
     np.testing.assert_allclose(tau_v, want.tau_v, atol=eps)
-    np.testing.assert_allclose(gamma, want.gamma, atol=max(eps, 10 * want.residual))
+    np.testing.assert_allclose(gamma, want.gamma, atol=eps)
     np.testing.assert_allclose(log_z, want.log_z, rtol=eps)
     assert status == bp.OK
 
@@ -153,10 +153,7 @@ def test_free_energy_is_the_papers(rng, dtype):
 def test_a_workspace_can_be_copied(rng):
     model = Model(*make_rbm(rng, 40, 20), np.dtype("float32"))
     model.run("sum-product", max_iter=2)
-    room = np.empty(model.workspace.size + 64, np.uint8)
-    start = -room.ctypes.data % 64
-    copy = room[start : start + model.workspace.size]
-    copy[:] = model.workspace
+    copy = bp.copy(model.workspace)
     want = model.run("sum-product", max_iter=1, flags=bp.WARM_START)
     model.workspace[:], model.workspace = 0, copy
     for got, truth in zip(model.run("sum-product", max_iter=1, flags=bp.WARM_START), want, strict=True):
@@ -165,8 +162,9 @@ def test_a_workspace_can_be_copied(rng):
 
 def test_one_workspace_does_not_serve_two_threads(rng):
     """Whoever comes while it works is refused, and the one at work is not disturbed."""
-    model = Model(*make_rbm(rng, 1000, 1000, 0.001), np.dtype("float32"))
-    want, results, refusals = model.run("sum-product", max_iter=1), [], set()
+    W, b1, b2 = make_rbm(rng, 1000, 1000, 0.01)
+    model, other = Model(W, b1, b2, np.dtype("float32")), Model(W, b1, b2, np.dtype("float32"))
+    want, results, refusals = other.run("sum-product", max_iter=1000), [], set()
 
     def attempt(max_iter):
         try:
@@ -184,7 +182,45 @@ def test_one_workspace_does_not_serve_two_threads(rng):
         attempt(1)
     worker.join()
     assert refusals == {f"crbm_fast status {bp.BUSY}: {bp.error_text(bp.BUSY).decode()}"}
-    np.testing.assert_allclose(results[0][1], want[1], atol=1e-2)
+    np.testing.assert_array_equal(results[0][1], want[1])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_gamma_and_log_z_do_not_disturb_the_next_start(rng, dtype, method):
+    """Warm starts rely on what the last run left in the workspace, sums of messages included."""
+    rbm = make_rbm(rng, 70, 20)
+    model, other = Model(*rbm, dtype), Model(*rbm, dtype)
+    for _ in range(3):
+        got = model.run(method, max_iter=2, flags=bp.WARM_START | bp.LOG_Z, gamma=True)
+        want = other.run(method, max_iter=2, flags=bp.WARM_START)
+        v, h, F = np.ones(70, dtype), np.empty(20, dtype), np.empty(1)
+        bp.check(bp.sample_h(at(model.workspace), at(h), at(v), at(model.b2), 1, 2, 3))
+        bp.check(bp.free_energy(at(model.workspace), at(F), at(v), at(model.b1), at(model.b2)))
+        np.testing.assert_array_equal(got[1], want[1])
+        np.testing.assert_array_equal(got[2], want[2])
+
+
+def test_a_contradicted_clamp_has_probability_0(rng, dtype):
+    W, b1, b2 = make_rbm(rng, 5, 3)
+    b1[0], b1[1] = np.inf, -np.inf
+    model, F = Model(W, b1, b2, dtype), np.empty(1)
+    for v0, v1 in itertools.product((0, 1), repeat=2):
+        v = np.array([v0, v1, 1, 0, 1], dtype)
+        bp.check(bp.free_energy(at(model.workspace), at(F), at(v), at(model.b1), at(model.b2)))
+        assert np.isfinite(F[0]) == ((v0, v1) == (1, 0))
+
+
+def test_a_workspace_of_another_process_is_not_used(rng, tmp_path):
+    """Unless everything happens to lie where it lay there, and then it is as good as new."""
+    Model(*make_rbm(rng, 5, 3), np.dtype("float64")).workspace.tofile(tmp_path / "workspace")
+    code = f"""
+import numpy as np
+from crbm_fast import ctypes_api as bp
+w, x = bp.copy(np.fromfile({str(tmp_path / "workspace")!r}, np.uint8)), np.ones(5)
+print(bp.free_energy(*(a.ctypes.data for a in (w, np.empty(1), x, x, x))))
+"""
+    told = run_python("-c", code)
+    assert told.stdout in (f"{bp.NOT_INITIALISED}\n", f"{bp.OK}\n"), told.stderr
 
 
 def test_bad_weights_get_a_clear_error():
@@ -204,7 +240,7 @@ def test_docstring_example_runs():
 # --- other languages -------------------------------------------------------------------------------------------------
 
 
-def test_numba_calls_it_without_the_gil(rng):
+def test_numba_calls_it(rng):
     run, sample_h, sample_v = bp.run, bp.sample_h, bp.sample_v
     MIXED = bp.MIXED_PRODUCT
 
@@ -262,9 +298,8 @@ def build_and_run_embedded(source):
 
 def test_a_client_of_another_version_meets_a_clear_error(tmp_path):
     text = (Path(cf.get_include()) / "crbm_fast.h").read_text()
-    for version, name in ((0, "older"), (1, "same"), (2, "newer")):
+    for version, name in ((0, "older"), (bp.API_VERSION, "same"), (bp.API_VERSION + 1, "newer")):
         changed = re.sub(r"(#define CRBM_FAST_API_VERSION) \d+", rf"\1 {version}", text)
-        assert version == 1 or changed != text
         (tmp_path / f"{name}.h").write_text(changed)
         build_client(tmp_path, name, f"{name}.h")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import {{0}}; print({{0}}.version())"
@@ -278,11 +313,18 @@ def test_a_client_of_another_version_meets_a_clear_error(tmp_path):
 @pytest.mark.parametrize(("compiler", "standard"), [("CC", "c99"), ("CXX", "c++11")])
 def test_the_header_compiles_alone(tmp_path, compiler, standard):
     source = tmp_path / ("client.c" if compiler == "CC" else "client.cpp")
-    source.write_text('#include "crbm_fast.h"\nint main(void) { return crbm_fast_check(0) == CRBM_FAST_OK; }\n')
+    # alone, and again after Python.h, which brings crbm_fast_import
+    source.write_text("""
+        #include "crbm_fast.h"
+        #include <Python.h>
+        #include "crbm_fast.h"
+        const crbm_fast_api *table(void) { return crbm_fast_import(); }
+        int main(void) { return crbm_fast_check(0) == CRBM_FAST_OK; }
+    """)
     command = CC if compiler == "CC" else ["c++"]
     flags = [f"-std={standard}", "-Wall", "-Wextra", "-pedantic", "-Werror", f"-I{cf.get_include()}"]
-    subprocess.run([*command, *flags, source, "-o", tmp_path / "client"], check=True)
-    assert subprocess.run([tmp_path / "client"], check=False).returncode == 0
+    python = ["-isystem", sysconfig.get_path("include")]
+    subprocess.run([*command, *flags, *python, "-c", source, "-o", tmp_path / "client.o"], check=True)
 
 
 # --- the surface does not change by accident -------------------------------------------------------------------------
@@ -291,8 +333,8 @@ SIGNATURES = {
     "error_text": "char const *(int)",
     "workspace_size": "Py_ssize_t (Py_ssize_t, Py_ssize_t, int)",
     "init": "int (void *, size_t, void const *, Py_ssize_t, Py_ssize_t, int)",
-    "run": "int (void *, void *, void *, void *, __pyx_t_9crbm_fast_10cython_api_info *, void const *, void const *, "
-           "int, int, double, double, int)",
+    "run": "int (void *, void *, void *, void *, crbm_fast_info *, void const *, void const *, int, int, double, "
+           "double, int)",
     "sample_h": "int (void *, void *, void const *, void const *, uint64_t, uint64_t, uint64_t)",
     "sample_v": "int (void *, void *, void const *, void const *, uint64_t, uint64_t, uint64_t)",
     "free_energy": "int (void *, double *, void const *, void const *, void const *)",
@@ -313,6 +355,7 @@ TABLE = """
 """
 
 CONSTANTS = {
+    "API_VERSION": 1,
     "ALIGN": 64, "FLOAT32": 4, "FLOAT64": 8, "SUM_PRODUCT": 0, "MAX_PRODUCT": 1, "MIXED_PRODUCT": 2, "WARM_START": 1,
     "LOG_Z": 2, "OK": 0, "NOT_CONVERGED": 1, "NULL_POINTER": -1, "MISALIGNED": -2, "TOO_SMALL": -3, "BAD_SIZE": -4,
     "BAD_DTYPE": -5, "NOT_INITIALISED": -6, "BUSY": -7, "BAD_OPTION": -8, "NOT_FINITE": -9, "NOT_BINARY": -10,
@@ -338,14 +381,12 @@ def test_layout_of_the_table():
     """A change here needs another CRBM_FAST_API_VERSION; a change of anything but the end, another `oldest`."""
     body = re.search(r"typedef struct crbm_fast_api \{(.*?)\} crbm_fast_api;", header(), re.DOTALL)[1]
     assert words(body) == words(TABLE)
-    assert re.search(r"#define CRBM_FAST_API_VERSION (\d+)", header())[1] == "1"
     info = re.search(r"typedef struct crbm_fast_info \{(.*?)\}", header(), re.DOTALL)[1]
     assert words(info) == "double n_iter; double residual; double log_z;"
 
 
 def test_constants_are_the_same_in_every_language():
     in_c = {name: int(value) for name, value in re.findall(r"#define CRBM_FAST_(\w+) \(?(-?\d+)\)?", header())}
-    del in_c["API_VERSION"]
     pxd = (Path(cf.__file__).parent / "cython_api.pxd").read_text()
     in_cython = {name: int(value) for name, value in re.findall(r"^    ([A-Z0-9_]+) = (-?\d+)", pxd, re.MULTILINE)}
     in_python = {name: value for name, value in vars(ctypes_api).items() if name in CONSTANTS}
@@ -370,7 +411,7 @@ def guide_example(name):
     return re.search(rf"<!-- example: {re.escape(name)} -->\n```\w+\n(.*?)```", text, re.DOTALL)[1]
 
 
-@pytest.mark.parametrize("name", ["marginals.pyx", "marginals.c", "marginals_numba.py", "marginals_threads.py"])
+@pytest.mark.parametrize("name", ["marginals.pyx", "beliefs.c", "marginals_numba.py", "marginals_threads.py"])
 def test_examples_of_the_guide_are_short(name):
     assert len(guide_example(name).splitlines()) <= 48
 
@@ -392,8 +433,8 @@ def test_cython_example_of_the_guide(tmp_path, rng):
 
 
 def test_c_example_of_the_guide(tmp_path):
-    (tmp_path / "marginals.c").write_text(guide_example("marginals.c"))
-    told = build_and_run_embedded(tmp_path / "marginals.c")
+    (tmp_path / "beliefs.c").write_text(guide_example("beliefs.c"))
+    told = build_and_run_embedded(tmp_path / "beliefs.c")
     W, b1, b2 = np.array([[1, -1], [0.5, 2], [-1, 0.5]]), [0, -1, 0.5], [0.2, -0.4]
     want = cf.infer(W, b1, b2, tol=1e-9, max_iter=200, log_z=True)
     tau_v = " ".join(f"{t:.6f}" for t in want.tau_v)
@@ -404,7 +445,7 @@ def test_c_example_of_the_guide(tmp_path):
     ("name", "printed"),
     [
         ("marginals_numba.py", r"largest difference between BP and 20,000 Gibbs samples: 0\.0[0-4]\d\n"),
-        ("marginals_threads.py", r"P\(v = 1\) by four chains: \[.*\]\n"),
+        ("marginals_threads.py", r"largest error of the mean of four chains: 0\.0[0-2]\d\n"),
     ],
 )
 def test_python_examples_of_the_guide(tmp_path, name, printed):
@@ -417,5 +458,5 @@ def test_the_guide_names_every_status_and_function():
     text = (ROOT / "docs/embedding.md").read_text()
     for name in SIGNATURES:
         assert f"`{name}(" in text
-    for name, value in list(CONSTANTS.items())[8:]:
+    for name, value in list(CONSTANTS.items())[9:]:
         assert f"| `{name}` | {value} |" in text

@@ -125,6 +125,7 @@ def broken(a, index, value):
         ({"damping": 1}, ValueError, r"damping=1 is outside \[0, 1\)"),
         ({"damping": 1.2}, ValueError, r"damping=1.2 is outside \[0, 1\)"),
         ({"damping": -0.1}, ValueError, r"damping=-0.1"),
+        ({"damping": 1 - 1e-9, "dtype": "float32"}, ValueError, r"damping=0.999999999 is 1 in float32"),
         ({"gamma": "all"}, ValueError, r"gamma='all' is not one of: False, True, 'sum'"),
         ({"gamma": 1}, ValueError, r"gamma=1 "),
         ({"log_z": "yes"}, TypeError, r"log_z='yes' must be True or False"),

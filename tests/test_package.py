@@ -157,6 +157,13 @@ def test_readme_example_of_inference_runs():
     assert names["v"].shape == (1000, 784)
 
 
+def test_readme_example_of_samplers_runs():
+    names = readme_example("samplers")
+    at = (2 * names["state"].v - 1) @ names["W"][:, 0] / 64           # overlap with the pattern: 1 or -1
+    assert (abs(at) > 0.9).all()
+    assert abs((at > 0).mean() - 0.5) < 0.06
+
+
 def test_readme_example_of_learning_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     names = readme_example("learning")

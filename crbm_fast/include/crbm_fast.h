@@ -4,20 +4,22 @@
  *   #include <crbm_fast.h>
  *
  *   const crbm_fast_api *bp = crbm_fast_import();             once, with the GIL; NULL: an exception is set
- *   void *w = aligned_alloc(CRBM_FAST_ALIGN, bp->workspace_size(nv, nh, CRBM_FAST_FLOAT32));
+ *   ptrdiff_t size = bp->workspace_size(nv, nh, CRBM_FAST_FLOAT32);
+ *   void *w = aligned_alloc(CRBM_FAST_ALIGN, size);           or posix_memalign
  *   bp->init(w, size, W, nv, nh, CRBM_FAST_FLOAT32);
  *   bp->run(w, tau_v, tau_h, NULL, NULL, b1, b2, CRBM_FAST_SUM_PRODUCT, 50, 1e-3, 0, 0);
  *
  * The functions need no GIL, allocate nothing, lock nothing, keep no pointer to a caller's array and have no state but
- * the workspace: use one workspace per thread.  A workspace is memory of the caller, aligned to CRBM_FAST_ALIGN; it may
- * be copied byte by byte to another such place (a workspace for another thread) and is released by forgetting it.
+ * the workspace: use one workspace per thread.  A workspace is memory of the caller, aligned to CRBM_FAST_ALIGN; while no
+ * function works in it, it may be copied byte by byte to another such place in the same process; it is released by
+ * forgetting it.
  *
  * The model is p(v, h) ~ exp(v' W h + b1' v + b2' h), v and h of 0s and 1s.  W is (nv, nh), row by row.  All arrays have
  * the real type the workspace was made for, lie one element after the other, and are aligned as that type is.  Arrays
- * written to must not overlap the others.
+ * written to must not overlap the others.  No pointer may be NULL, even to an array of no elements, where it is not said.
  *
- * A function returns CRBM_FAST_OK, or a negative code and then has written nothing to the caller's arrays.
- * What it did with whom: docs/embedding.md.
+ * A function returns CRBM_FAST_OK, or a negative code and then has written nothing to the caller's arrays; run may also
+ * return CRBM_FAST_NOT_CONVERGED.  Rules and examples: docs/embedding.md.
  */
 #ifndef CRBM_FAST_H
 #define CRBM_FAST_H
@@ -62,12 +64,15 @@ extern "C" {
 #define CRBM_FAST_NOT_BINARY (-10)
 #define CRBM_FAST_WRONG_VERSION (-11)
 
-/* What run tells; three doubles, so that an array of three will do. */
+/* What run tells; three doubles, so that an array of three will do.  It never grows. */
+#ifndef CRBM_FAST_INFO        /* cython_api.pxd declares it too */
+#define CRBM_FAST_INFO
 typedef struct crbm_fast_info {
     double n_iter;            /* iterations done                                                            */
-    double residual;          /* largest change of a belief in the last one                                 */
+    double residual;          /* largest change of a belief in the last one, as in crbm_fast.infer          */
     double log_z;             /* with CRBM_FAST_LOG_Z, else NaN; clamped units count without their bias     */
 } crbm_fast_info;
+#endif
 
 /* The function table.  The first two fields stay where they are in every version; later versions append. */
 typedef struct crbm_fast_api {
@@ -77,7 +82,7 @@ typedef struct crbm_fast_api {
     /* A sentence for a status code; never NULL. */
     const char *(*error_text)(int status);
 
-    /* Bytes of a workspace, or a negative status. */
+    /* Bytes of a workspace, a multiple of CRBM_FAST_ALIGN (as aligned_alloc wants it), or a negative status. */
     ptrdiff_t (*workspace_size)(ptrdiff_t nv, ptrdiff_t nh, int dtype);
 
     /* Make a workspace of `size` bytes ready for W (nv, nh), finite; W is not needed afterwards.  For other weights
@@ -89,9 +94,9 @@ typedef struct crbm_fast_api {
      *   tau_h   OUT (nh,)     P(h_j = 1), likewise
      *   gamma   OUT (nv, nh)  E[v h'] or NULL.  Sum-product: from the newest messages; max-product and mixed-product: at
      *                         the predicted v, with its best h or with tau_h
-     *   info    OUT           or NULL
-     *   b1      (nv,)         biases of v; +-inf clamps a unit to 1 or 0
-     *   b2      (nh,)         biases of h, finite
+     *   info    OUT           or NULL, which with tol = 0 saves the time to measure the residual
+     *   b1      (nv,)         biases of v, at most 1e30 in float, 1e300 in double; +-inf clamps a unit to 1 or 0
+     *   b2      (nh,)         biases of h, likewise, finite
      *   max_iter >= 1;  tol >= 0, 0 does exactly max_iter iterations;  0 <= damping < 1;  flags CRBM_FAST_... or 0
      * Returns CRBM_FAST_NOT_CONVERGED when tol > 0 was not reached. */
     int (*run)(void *workspace, void *tau_v, void *tau_h, void *gamma, crbm_fast_info *info, const void *b1,
@@ -105,7 +110,8 @@ typedef struct crbm_fast_api {
     int (*sample_v)(void *workspace, void *v, const void *h, const void *b1, uint64_t seed, uint64_t chain,
                     uint64_t step);
 
-    /* *F := -log sum_h exp(v' W h + b1' v + b2' h), so that p(v) ~ exp(-F); clamped units count without their bias. */
+    /* *F := -log sum_h exp(v' W h + b1' v + b2' h), so that p(v) ~ exp(-F).  Clamped units count without their bias;
+     * F is infinite for a v that contradicts them. */
     int (*free_energy)(void *workspace, double *F, const void *v, const void *b1, const void *b2);
 } crbm_fast_api;
 
@@ -118,8 +124,18 @@ static inline int crbm_fast_check(const crbm_fast_api *api)
                                                                                        : CRBM_FAST_OK;
 }
 
-#ifdef PY_VERSION_HEX         /* Python.h comes first */
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CRBM_FAST_H */
+
+#if defined(PY_VERSION_HEX) && !defined(CRBM_FAST_CAPSULE)        /* needs Python.h, included before */
 #define CRBM_FAST_CAPSULE "crbm_fast.cython_api._C_API"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* The table of the installed crbm_fast; NULL with an ImportError set when there is none or it is of another version.
  * Needs the GIL.  The table stays valid until the process ends. */
@@ -141,10 +157,8 @@ static inline const crbm_fast_api *crbm_fast_import(void)
     }
     return api;
 }
-#endif
 
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* CRBM_FAST_H */
+#endif

@@ -159,6 +159,8 @@ static void bad(void)
     CHECK(RUN(w, tau_v, tau_h, gamma, &info, b1, b2, 0, 1, NAN, 0, 0) == CRBM_FAST_BAD_OPTION);
     CHECK(RUN(w, tau_v, tau_h, gamma, &info, b1, b2, 0, 1, 0, 1, 0) == CRBM_FAST_BAD_OPTION);
     CHECK(RUN(w, tau_v, tau_h, gamma, &info, b1, b2, 0, 1, 0, NAN, 0) == CRBM_FAST_BAD_OPTION);
+    if (itemsize == 4)        /* as a float it is 1 */
+        CHECK(RUN(w, tau_v, tau_h, gamma, &info, b1, b2, 0, 1, 0, 1 - 1e-9, 0) == CRBM_FAST_BAD_OPTION);
     CHECK(RUN(w, tau_v, tau_h, gamma, &info, b1, b2, 0, 1, 0, 0, 4) == CRBM_FAST_BAD_OPTION);
     CHECK(bp->sample_h(w, NULL, v, b2, 0, 0, 0) == CRBM_FAST_NULL_POINTER);
     CHECK(bp->sample_h(w, h, NULL, b2, 0, 0, 0) == CRBM_FAST_NULL_POINTER);
@@ -177,7 +179,9 @@ static void bad(void)
     set(b2, 1, INFINITY);
     CHECK(RUN(w, tau_v, tau_h, gamma, &info, b1, b2, 0, 1, 0, 0, 0) == CRBM_FAST_NOT_FINITE);
     CHECK(bp->sample_h(w, h, v, b2, 0, 0, 0) == CRBM_FAST_NOT_FINITE);
-    set(b2, 1, 0), set(b1, 1, NAN);
+    set(b2, 1, 0), set(b1, 1, itemsize == 4 ? 1e31 : 1e301);
+    CHECK(RUN(w, tau_v, tau_h, gamma, &info, b1, b2, 0, 1, 0, 0, 0) == CRBM_FAST_NOT_FINITE);
+    set(b1, 1, NAN);
     CHECK(RUN(w, tau_v, tau_h, gamma, &info, b1, b2, 0, 1, 0, 0, 0) == CRBM_FAST_NOT_FINITE);
     CHECK(bp->sample_v(w, v, h, b1, 0, 0, 0) == CRBM_FAST_NOT_FINITE);
     CHECK(bp->free_energy(w, &F, v, b1, b2) == CRBM_FAST_NOT_FINITE);
