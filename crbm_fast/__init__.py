@@ -7,6 +7,8 @@
     cython_api, ctypes_api   ->  _ckernels, csrc/embed.c: the same BP inside other programs' loops, without Python
     _validation   every check of user input      _data    rows of X and V, batch by batch
     _files        models and checkpoints         _reference   the paper in NumPy, for tests and benchmarks
+    datasets      images to learn from, and their corruptions
+    experiments   the paper's tables and figures (`crbm-fast reproduce`); not imported with the package
 
 Start with `infer`, or with `CRBM` and `train`.
 """
@@ -21,7 +23,7 @@ except ModuleNotFoundError as error:
         "package: run `pip install -e .`, or work from another directory."
     ) from error
 
-from crbm_fast import learners, optimizers, samplers
+from crbm_fast import datasets, learners, optimizers, samplers
 from crbm_fast._ais import AIS, ais
 from crbm_fast._config import get_include, show_config
 from crbm_fast._validation import EfficiencyWarning
@@ -45,6 +47,7 @@ __all__ = [
     "Inference",
     "Samples",
     "ais",
+    "datasets",
     "get_include",
     "gibbs",
     "infer",

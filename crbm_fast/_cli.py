@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from crbm_fast import __version__, show_config
+from crbm_fast.experiments import command as reproduce
 
 
 def _at_least(low: int, kind: str, text: str) -> int:
@@ -40,11 +41,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     demo.add_argument("--hidden", type=_positive, default=500, metavar="NH", help="hidden units (default 500)")
     demo.add_argument("--iterations", type=_positive, default=10, metavar="T", help="iterations (default 10)")
     demo.add_argument("--seed", type=_seed, default=0, help="seed of the random RBM (default 0)")
+    reproduce.add_parser(commands, _positive)
     commands.add_parser("info", help="print the instruction set, the BLAS and the threads in use")
     args = parser.parse_args(argv)
     if args.command == "info":
         show_config()
         return 0
+    if args.command == "reproduce":
+        return reproduce.run(args)
     from crbm_fast._demo import demo as run
 
     return run(args.visible, args.hidden, args.iterations, args.seed)

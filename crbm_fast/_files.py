@@ -19,7 +19,7 @@ import re
 import secrets
 import zipfile
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,22 +29,17 @@ VERSION = 1
 _DTYPES = {np.dtype(name).str.encode(): np.dtype(name) for name in ("float32", "float64", "uint8", "int64", "bool")}
 
 
-def write(path: str | os.PathLike[str], kind: str, meta: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write the file beside `path`, bring it to the disk, then put it in place: never half a file under `path`."""
+@contextlib.contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A file to write beside `path`; brought to the disk, then put in place: never half a file under `path`."""
     check_folder(path)
     path = os.fspath(path)
     folder, name = os.path.split(os.path.abspath(path))
-    text = json.dumps({"format": kind, "version": VERSION, **meta}, allow_nan=False)
-    everything = {"meta": np.frombuffer(text.encode(), np.uint8), **arrays}
     temporary = os.path.join(folder, f".{name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                for member, array in everything.items():
-                    # a fixed date: the same contents give the same bytes
-                    with archive.open(zipfile.ZipInfo(f"{member}.npy"), "w", force_zip64=True) as out:
-                        np.lib.format.write_array(out, np.ascontiguousarray(array), allow_pickle=False)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
@@ -58,6 +53,17 @@ def write(path: str | os.PathLike[str], kind: str, meta: dict[str, Any], arrays:
             os.fsync(directory)
         finally:
             os.close(directory)
+
+
+def write(path: str | os.PathLike[str], kind: str, meta: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write the JSON and the arrays to `path`, atomically."""
+    text = json.dumps({"format": kind, "version": VERSION, **meta}, allow_nan=False)
+    everything = {"meta": np.frombuffer(text.encode(), np.uint8), **arrays}
+    with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for member, array in everything.items():
+            # a fixed date: the same contents give the same bytes
+            with archive.open(zipfile.ZipInfo(f"{member}.npy"), "w", force_zip64=True) as out:
+                np.lib.format.write_array(out, np.ascontiguousarray(array), allow_pickle=False)
 
 
 @contextlib.contextmanager

@@ -163,6 +163,19 @@ def check_evidence(evidence: Any, shape: tuple[int, ...]) -> tuple[NDArray[np.bo
     return mask, values
 
 
+def as_states(name: str, value: ArrayLike) -> NDArray[np.uint8]:
+    """(N, nv) of 0 and 1, as uint8: itself where it is that already."""
+    array = as_numeric(name, value)
+    if array.ndim != 2 or array.shape[1] == 0:
+        hint = f"; for one instance pass {name}[np.newaxis]" if array.ndim == 1 else ""
+        raise ValueError(f"{name} has shape {array.shape}; expected (N, nv){hint}")
+    wrong = (array != 0) & (array != 1)
+    if wrong.any():
+        r, c = np.argwhere(wrong)[0]
+        raise ValueError(f"{name}[{r}, {c}] = {array[r, c]}; expected 0 or 1 (threshold grey values or probabilities)")
+    return array.astype(np.uint8, order="C", copy=False)
+
+
 def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
     for choice in choices:
         if value is choice or (isinstance(value, str) and value == choice):
@@ -188,17 +201,16 @@ def check_int(name: str, value: Any, low: int, high: int = 2**31 - 1) -> int:
     return number
 
 
-def check_real(name: str, value: Any, low: float, below: float) -> float:
-    """A real number with low <= value < below."""
+def check_real(name: str, value: Any, low: float, below: float, *, closed: bool = False) -> float:
+    """A real number with low <= value < below; closed: or value == below."""
     if type(value) is not float and (isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real)):
         raise TypeError(f"{name}={value!r} must be a real number")
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
-    if not low <= number < below:
-        limit = f"[{low:g}, {below:g})" if math.isfinite(below) else f"[{low:g}, inf)"
-        raise ValueError(f"{name}={number:g} is outside {limit}")
+    if not (low <= number < below or (closed and number == below)):
+        raise ValueError(f"{name}={number:g} is outside [{low:g}, {below:g}{']' if closed else ')'}")
     return number
 
 

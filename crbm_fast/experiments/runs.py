@@ -1,0 +1,100 @@
+"""Which runs a table or figure needs, most telling first."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from crbm_fast.experiments.methods import METHODS, Recipe, recipe
+from crbm_fast.experiments.tasks import NOISY_10, OCCLUDED, TABLES, Scale, Task
+
+# Part of every run's hash: raise it when a change of the code changes results, and all runs are done again.
+VERSION = 1
+
+# Those that answer the paper's question come first, on all tables, before the rest.
+_FIRST, _THEN = ("MLE-BP", "LR", "MLE-MF", "CD-10", "MSSVM"), ("LSSVM", "CD-PercLoss", "CD-1")
+
+TARGETS = (*TABLES, "fig-occlusion", "fig-convergence", "fig-demo")
+OCCLUSION_METHODS = ("MLE-BP", "CD-10")
+CONVERGENCE = (OCCLUDED[8], "MLE-BP")
+DEMO = ((NOISY_10, "MLE-BP"), (OCCLUDED[8], "MLE-BP"))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A method trained and tested on a task.
+
+    Attributes
+    ----------
+    task : Task
+    method : str
+        One of `METHODS`.
+    scale : Scale
+    recipe : Recipe
+    seed : int
+        Of the initial model and of training.
+    trial : int, optional
+        Number of the trial of a search.
+    """
+
+    task: Task
+    method: str
+    scale: Scale
+    recipe: Recipe
+    seed: int = 0
+    trial: int | None = None
+
+    @property
+    def name(self) -> str:
+        """task/method, which with .json is the file of its result below DIR/runs."""
+        trial = "" if self.trial is None else f"/trial-{self.trial:02d}"
+        return f"{self.task.name}/{self.method}{trial}"
+
+    @property
+    def keywords(self) -> dict[str, Any]:
+        """Of `train`: the recipe's, the scale's in place of them."""
+        return {**self.recipe.train, **self.scale.keywords}
+
+    @property
+    def epochs(self) -> int:
+        """Epochs to train at most."""
+        return int(self.keywords["epochs"])
+
+    def facts(self) -> dict[str, Any]:
+        """All that the result depends on, but for the code and the machine."""
+        method = METHODS[self.method]
+        return {
+            "task": self.task.facts(self.scale),
+            "method": self.method,
+            "learner": {"name": method.learner, **method.options},
+            "scale": asdict(self.scale),
+            "recipe": self.recipe.facts(),
+            "seed": self.seed,
+        }
+
+    @property
+    def hash(self) -> str:
+        """Of the facts and VERSION: a result with another hash is of another run."""
+        text = json.dumps({"version": VERSION, **self.facts()}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def needs(target: str) -> list[tuple[Task, str]]:
+    """What a table or figure is made of."""
+    if target in TABLES:
+        return [(task, method) for task in TABLES[target] for method in METHODS]
+    if target == "fig-occlusion":
+        return [(task, method) for task in OCCLUDED.values() for method in OCCLUSION_METHODS]
+    return [CONVERGENCE] if target == "fig-convergence" else list(DEMO)
+
+
+def plan(targets: Iterable[str], scale: Scale, methods: Collection[str] = tuple(METHODS)) -> list[Run]:
+    """The runs of these targets and methods, each once, in the order to do them."""
+    wanted = {pair for target in targets for pair in needs(target) if pair[1] in methods}
+    in_tables = [task for pair in TABLES.values() for task in pair]
+    order = [(task, method) for group in (_FIRST, _THEN) for task in in_tables for method in group]
+    order += [(task, method) for task in OCCLUDED.values() if task not in in_tables for method in METHODS]
+    return [Run(task, method, scale, recipe(task, method)) for task, method in order if (task, method) in wanted]

@@ -1,0 +1,878 @@
+"""The paper's experiments: tasks, recipes, runs that are killed and resumed, the report, the command line.
+
+Everything runs on a tiny version of --scale small: the same code, few images, hidden units and epochs.
+"""
+
+import base64
+import contextlib
+import dataclasses
+import html.parser
+import importlib.util
+import inspect
+import json
+import multiprocessing
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import crbm_fast as cf
+from crbm_fast import _cli, datasets
+from crbm_fast.datasets import images
+from crbm_fast.experiments import (
+    METHODS,
+    SCALES,
+    TARGETS,
+    TASKS,
+    Recipe,
+    Run,
+    Scale,
+    claims,
+    command,
+    figures,
+    methods,
+    perform,
+    plan,
+    recipe,
+    report,
+    results,
+    runner,
+    tasks,
+)
+from crbm_fast.experiments import (
+    runs as planned,
+)
+from crbm_fast.inference import METHODS as INFERENCES
+
+ROOT = Path(__file__).parents[1]
+FULL = Path(os.environ.get("CRBM_FAST_DATA") or ROOT.parent / "shared" / "data")
+
+TINY = Scale(
+    "small", nh=6, digits=True, train=60, validation=20, test=30,
+    keywords={"epochs": 2, "batch_size": 20, "start": None},
+)  # fmt: skip
+IN_TABLES = [task.name for pair in tasks.TABLES.values() for task in pair]
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    monkeypatch.setitem(tasks.SCALES, "small", TINY)
+
+
+def reproduce(*args, out):
+    return _cli.main(["reproduce", *args, "--scale", "small", "--out", str(out)])
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A folder with everything, made by two processes."""
+    out = tmp_path_factory.mktemp("whole")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(tasks.SCALES, "small", TINY)
+        assert reproduce("--jobs", "2", out=out) == 0
+    return out
+
+
+def without_times(result):
+    """A result but for what may differ when the same run is done again."""
+    result = {key: value for key, value in result.items() if key != "made"}
+    if "history" in result:
+        result["history"] = {key: value for key, value in result["history"].items() if key != "seconds"}
+    return result
+
+
+def assert_same_results(a, b):
+    assert a.keys() == b.keys()
+    for name, result in a.items():
+        assert without_times(result) == without_times(b[name]), name
+
+
+# --- what is run --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_corruptions_are_the_papers(name):
+    """Exactly 10 or 20 % of the pixels, one square inside the image, the background's value."""
+    task = TASKS[name]
+    parts = task.load(TINY)
+    background = 1 if task.data == "caltech" else 0
+    for X, V in parts.values():
+        assert (V[:, [0, 27, 756, 783]] == background).all()        # corners: outside of every digit
+        changed = X != V
+        if task.kind == "noisy":
+            assert set(changed.sum(axis=1)) == {{10: 78, 20: 157}[task.level]}
+        else:
+            assert (X[changed] == background).all()
+            for i in np.flatnonzero(changed.any(axis=1)):
+                rows, columns = np.nonzero(changed[i].reshape(28, 28))
+                assert np.ptp(rows) < task.level
+                assert np.ptp(columns) < task.level
+    # no two parts share their corruption
+    flips = {part: X[:20] != V[:20] for part, (X, V) in parts.items()}
+    if task.level < 28:
+        assert not np.array_equal(flips["train"], flips["validation"])
+        assert not np.array_equal(flips["train"], flips["test"])
+        assert not np.array_equal(flips["validation"], flips["test"])
+    assert [len(V) for _, V in parts.values()] == [60, 20, 30]
+
+
+def test_the_whole_image_is_occluded_at_28():
+    X, _ = TASKS["mnist-occluded-28"].load(TINY)["test"]
+    assert not X.any()
+
+
+@pytest.mark.skipif(not (FULL / "mnist.npz").is_file(), reason="no mnist.npz in CRBM_FAST_DATA")
+@pytest.mark.parametrize(
+    ("name", "sizes", "inside"),
+    [("mnist-occluded-12", (50_000, 10_000, 10_000), 0), ("caltech-occluded-12", (4_100, 2_264, 2_307), 1)],
+)
+def test_splits_at_full_scale(monkeypatch, name, sizes, inside):
+    monkeypatch.setenv("CRBM_FAST_DATA", str(FULL))
+    parts = TASKS[name].load(SCALES["full"])
+    assert tuple(len(V) for _, V in parts.values()) == sizes
+    X, V = parts["test"]
+    assert set(np.unique(X[X != V])) == {inside}
+
+
+def test_the_full_model_is_the_papers():
+    full = SCALES["full"]
+    assert full == Scale("full", nh=256, digits=False, train=None, validation=None, test=None, keywords={})
+
+
+def test_methods_are_the_papers():
+    """With the inference it tests each of them with."""
+    assert list(METHODS) == ["LR", "CD-1", "CD-10", "CD-PercLoss", "MLE-MF", "MLE-BP", "LSSVM", "MSSVM"]
+    made = {name: Recipe({"epochs": 1}).make_learner(method) for name, method in METHODS.items()}
+    assert (made["CD-1"].k, made["CD-10"].k, made["CD-PercLoss"].k) == (1, 10, 10)
+    tested = {name: learner.inference(3).method for name, learner in made.items() if name != "LR"}
+    assert tested == {
+        "CD-1": "mean-field", "CD-10": "mean-field", "CD-PercLoss": "mean-field", "MLE-MF": "mean-field",
+        "MLE-BP": "sum-product", "LSSVM": "max-product", "MSSVM": "mixed-product",
+    }  # fmt: skip
+    assert made["MLE-BP"].inference(10) == cf.Inference("sum-product", 17, 1e-3, 0.0)        # T = 7 + epoch, no damping
+
+
+def test_committed_hyperparameters():
+    contents = methods.hyperparameters()
+    assert contents["how"]
+    keywords = inspect.signature(cf.train).parameters
+    for task in TASKS.values():
+        for name, method in METHODS.items():
+            chosen = recipe(task, name)
+            assert set(chosen.train) <= set(keywords), (task, name)
+            chosen.make_learner(method)
+            chosen.make_model(4, 2, 4, seed=0, n_threads=1)
+    assert set(contents["as"]) == set(TASKS) - set(IN_TABLES)
+    tried = contents["search"]["trials"]
+    assert len({len(listed) for by_method in tried.values() for listed in by_method.values()}) <= 1      # one budget
+    for task, by_method in tried.items():
+        for name, listed in by_method.items():
+            best = min((t for t in listed if "error" not in t), key=lambda t: t["valid_error"])
+            used = {k: v for group in contents["recipes"][task][name].values() for k, v in group.items()}
+            settings = {k: v for k, v in best.items() if k not in ("valid_error", "best_epoch", "seconds")}
+            assert settings.items() <= used.items(), (task, name)
+
+
+def test_recipes_make_the_initial_model():
+    free = Recipe({"epochs": 1}, {"scale": 0.2}).make_model(50, 40, 50, seed=3, n_threads=1)
+    np.testing.assert_array_equal(free.W_hx, cf.CRBM(50, 40, 50, scale=0.2, seed=3).W_hx)
+    tied = Recipe({"epochs": 1}, {"scale": 0.2, "tied": 0.01}).make_model(50, 40, 50, seed=3, n_threads=1)
+    np.testing.assert_array_equal(tied.W_vh, free.W_vh)
+    np.testing.assert_allclose((tied.W_hx - tied.W_vh.T).std(), 0.01, rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (({"epochs": 1, "seed": 3},), "cannot set seed of train"),
+        (({},), "needs epochs"),
+        (({"epochs": 1}, {"sigma": 1}), "has no 'sigma'; expected scale, tied"),
+    ],
+)
+def test_bad_recipes(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        Recipe(*arguments)
+
+
+def test_a_recipe_cannot_turn_a_method_into_another():
+    with pytest.raises(ValueError, match="k is what makes CD-10 this method"):
+        Recipe({"epochs": 1}, learner={"k": 1}).make_learner(METHODS["CD-10"])
+    assert Recipe({"epochs": 1}, learner={"start": "random"}).make_learner(METHODS["CD-10"]).start == "random"
+    with pytest.raises(KeyError, match="no recipe for MLE on mnist-noisy-10"):
+        recipe(tasks.NOISY_10, "MLE")
+
+
+def test_the_plan_has_every_cell_once_the_telling_ones_first():
+    runs = plan(TARGETS, TINY)
+    names = [run.name for run in runs]
+    assert len(names) == len(set(names)) == 6 * 8 + 4 * 2
+    assert names[:5] == [f"mnist-noisy-10/{m}" for m in ("MLE-BP", "LR", "MLE-MF", "CD-10", "MSSVM")]
+    assert {name.split("/")[0] for name in names[:30]} == set(IN_TABLES)
+    assert names[-1] == "mnist-occluded-28/MLE-BP"
+    assert [run.name for run in plan(["fig-convergence"], TINY)] == ["mnist-occluded-8/MLE-BP"]
+    assert {run.name for run in plan(["fig-demo"], TINY)} == {"mnist-noisy-10/MLE-BP", "mnist-occluded-8/MLE-BP"}
+    assert len(plan(["fig-occlusion"], TINY, ["CD-10"])) == 6
+    assert len(plan(["table1", "table3"], TINY, ["LR", "MLE-BP"])) == 8
+
+
+def test_the_hash_tells_runs_apart(monkeypatch):
+    run = plan(["fig-convergence"], TINY)[0]
+    changed = [
+        dataclasses.replace(run, seed=1),
+        dataclasses.replace(run, method="MSSVM"),
+        dataclasses.replace(run, scale=dataclasses.replace(TINY, nh=7)),
+        dataclasses.replace(run, recipe=Recipe({**run.recipe.train, "learning_rate": 1.0}, run.recipe.model)),
+        dataclasses.replace(run, task=TASKS["mnist-occluded-12"]),
+    ]
+    assert len({run.hash, *(other.hash for other in changed)}) == 6
+    before = run.hash
+    assert dataclasses.replace(run, trial=3).hash == before
+    monkeypatch.setattr(planned, "VERSION", planned.VERSION + 1)
+    assert run.hash != before
+
+
+# --- the paper ----------------------------------------------------------------------------------------------------
+
+
+def test_the_papers_cells():
+    cells = {
+        ("mnist-noisy-10", "LR", "all"): 1.960, ("mnist-noisy-10", "MLE-BP", "changed"): 10.718,
+        ("mnist-noisy-20", "CD-PercLoss", "all"): 3.970, ("mnist-noisy-20", "MSSVM", "changed"): 10.627,
+        ("mnist-occluded-8", "CD-10", "changed"): 67.925, ("mnist-occluded-8", "MLE-BP", "all"): 1.329,
+        ("mnist-occluded-12", "MSSVM", "changed"): 35.712, ("mnist-occluded-12", "CD-1", "all"): 3.983,
+        ("caltech-noisy-20", "MLE-MF", "all"): 5.617, ("caltech-noisy-20", "LSSVM", "changed"): 11.468,
+        ("caltech-occluded-12", "MSSVM", "all"): 4.534, ("caltech-occluded-12", "CD-10", "changed"): 21.087,
+    }  # fmt: skip
+    for cell, value in cells.items():
+        assert claims.paper_cell(*cell) == value
+    assert claims.paper_cell("mnist-occluded-16", "CD-10", "all") is None
+    for table in claims.paper()["tables"].values():
+        for by_method in table["cells"].values():
+            assert list(by_method) == list(METHODS)
+
+
+def fake(task, method, error_all, error_changed, wrong=(1, 1)):
+    """A result with these errors in percent; equal counts have no standard error."""
+    test = {"all": error_all / 100, "changed": error_changed / 100, "wrong": results.pack_counts(np.array(wrong))}
+    return {"name": f"{task}/{method}", "method": method, "error": None, "test": test, "scale": {"name": "full"}}
+
+
+def paper_as_results():
+    found = {}
+    for table in claims.paper()["tables"].values():
+        for task, by_method in table["cells"].items():
+            for method, cell in by_method.items():
+                found[f"{task}/{method}"] = fake(task, method, cell["all"], cell["changed"])
+    return found
+
+
+def test_what_we_say_the_paper_says_holds_in_the_paper():
+    counts = claims.tally(paper_as_results())
+    assert counts["fails"] == counts["close"] == counts["missing"] == 0
+    assert counts["holds"] == sum(len(c.lower) * len(c.higher) for c in claims.CLAIMS) > 80
+    for claim in claims.CLAIMS:
+        assert "**holds**" in claims.sentence(paper_as_results(), claim)
+
+
+def test_claims_that_fail_say_so():
+    found = paper_as_results()
+    claim = claims.CLAIMS[0]
+    assert (claim.task, claim.lower) == (tasks.NOISY_10, ("MLE-BP",))
+    found["mnist-noisy-10/CD-10"] = fake("mnist-noisy-10", "CD-10", 1.5, 10)
+    found["mnist-noisy-10/LR"] = fake("mnist-noisy-10", "LR", 1.69, 10, wrong=(0, 1000))        # a large standard error
+    found["mnist-noisy-10/LSSVM"]["error"] = {"type": "DivergenceError", "message": "", "final": True}
+    text = claims.sentence(found, claim)
+    assert text == (
+        "MLE-BP is better than LR, CD, MLE-MF and LSSVM, Noisy (10 %): **holds** against CD-1, CD-PercLoss, MLE-MF; "
+        "**fails** against CD-10 (1.688 to 1.500); too close to tell from LR (1.688 to 1.690); not run: LSSVM."
+    )
+    assert claims.sentence({}, claim) == ""
+    single = next(c for c in claims.CLAIMS if c.higher == ("MSSVM",))
+    found["mnist-noisy-10/MSSVM"] = fake("mnist-noisy-10", "MSSVM", 1.2, 10)
+    text = claims.sentence(found, single)
+    assert text == "MLE-BP is better than MSSVM on MNIST, Noisy (10 %): **fails**, 1.688 to 1.200."
+
+
+def test_the_standard_error_is_that_of_paired_differences(rng):
+    a, b = rng.poisson(20, 500), rng.poisson(20, 500)
+    one, other = fake("t", "a", 1, 1, a), fake("t", "b", 1, 1, a + b)
+    np.testing.assert_allclose(claims.standard_error(one), 100 * a.std(ddof=1) / 500**0.5 / 784)
+    np.testing.assert_allclose(claims.standard_error(one, other), 100 * b.std(ddof=1) / 500**0.5 / 784)
+
+
+def test_improvement_in_words():
+    assert claims.improvement(1.688, 1.760) == "4.1 % less"
+    assert claims.improvement(1.1, 1.0) == "10.0 % more"
+
+
+# --- results ------------------------------------------------------------------------------------------------------
+
+
+def test_every_run_has_a_result(whole):
+    found = results.read_all(whole)
+    assert set(found) == {run.name for run in plan(TARGETS, TINY)}
+    assert not list(whole.rglob("*.npz"))
+    assert not list(whole.rglob("*.lock"))
+    for name, result in found.items():
+        assert result["error"] is None, name
+        assert set(result) == {
+            "format", "version", "name", "hash", "task", "method", "learner", "scale", "recipe", "seed", "images",
+            "history", "best_epoch", "inference", "validation", "test", "demo", "warnings", "error", "made",
+        }  # fmt: skip
+        assert result["images"] == {"train": 60, "validation": 20, "test": 30}
+        assert result["history"]["epoch"] == [1, 2]
+        valid = result["history"]["valid_error"]
+        assert result["best_epoch"] == 1 + valid.index(min(valid))
+        assert result["validation"]["all"] == min(valid)
+        wrong = results.unpack_counts(result["test"]["wrong"])
+        np.testing.assert_allclose(result["test"]["all"], wrong.sum() / (30 * 784), rtol=1e-8)
+        assert 0 <= result["test"]["changed"] <= 1
+        assert result["made"]["seconds"]["total"] > 0
+        inference = result["inference"]
+        assert inference["method"] in INFERENCES
+        if result["method"] != "LR":
+            assert inference["max_iter"] == 7 + result["best_epoch"]        # matched to training
+        json.dumps(result, allow_nan=False)
+    assert found["mnist-occluded-8/MLE-BP"]["history"]["converged"][0] > 0.5
+    assert found["mnist-noisy-10/CD-1"]["history"]["converged"] == [None, None]
+
+
+def test_a_result_is_what_the_package_gives(whole):
+    """The same run by hand: digits, flip, train, predict."""
+    run = plan(["fig-demo"], TINY)[0]
+    digits = datasets.load_digits()
+    V = {"train": digits.train[:60], "validation": digits.validation[:20], "test": digits.test[:30]}
+    X = {part: datasets.flip(images, 0.1, seed=seed) for (part, images), seed in zip(V.items(), (1, 2, 3), strict=True)}
+    model = cf.CRBM(784, 6, 784, scale=0.05)
+    model.W_hx = model.W_vh.T + 0.01 / 0.05 * model.W_hx
+    history = cf.train(
+        model, X["train"], V["train"], cf.learners.MLE("sum-product"),
+        **{**run.recipe.train, "epochs": 2, "batch_size": 20, "start": None},
+        validation=(X["validation"], V["validation"]),
+    )  # fmt: skip
+    result = results.read_all(whole)["mnist-noisy-10/MLE-BP"]
+    np.testing.assert_allclose(result["history"]["valid_error"], history.column("valid_error"), rtol=1e-8)
+    predicted = model.predict(X["test"])
+    np.testing.assert_allclose(result["test"]["all"], datasets.error_all(V["test"], predicted), rtol=1e-8)
+    changed = datasets.error_changed(V["test"], predicted, X["test"])
+    np.testing.assert_allclose(result["test"]["changed"], changed, rtol=1e-8)
+    demo = {name: results.unpack_bits(rows, 784) for name, rows in result["demo"].items()}
+    np.testing.assert_array_equal(demo["clean"], V["test"][:7])
+    np.testing.assert_array_equal(demo["corrupted"], X["test"][:7])
+    np.testing.assert_array_equal(demo["predicted"], predicted[:7])
+
+
+def test_packing_keeps_everything(rng):
+    bits = rng.random((5, 785)) < 0.5
+    np.testing.assert_array_equal(results.unpack_bits(results.pack_bits(bits), 785), bits)
+    counts = rng.integers(0, 785, 100)
+    np.testing.assert_array_equal(results.unpack_counts(results.pack_counts(counts)), counts)
+
+
+def test_json_is_readable_and_the_same():
+    value = {"a": [1, 2.5, None], "b": {"c": [{"d": 1}, {"e": "x" * 200}], "f": {}}, "g": [], "h": [[1, 2], [3]]}
+    text = results.dumps(value)
+    assert json.loads(text) == value
+    assert ' "a": [1, 2.5, null],\n' in text
+    assert max(len(line) for line in text.splitlines()) < 230
+    with pytest.raises(ValueError, match="JSON"):
+        results.dumps({"a": float("nan")})
+    assert results.columns([{"a": 1 / 3, "s": {"x": 1.0}}, {"a": float("nan"), "s": {"x": 2.0, "y": 3.0}}]) == {
+        "a": [0.333333333, None], "s": {"x": [1.0, 2.0], "y": [None, 3.0]},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": "crbm_fast run", "version": 99}', '{"format": "x"}'])
+def test_a_file_that_is_no_result(tmp_path, text):
+    path = results.path_of(tmp_path, "mnist-noisy-10/LR")
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    with pytest.raises(ValueError, match=r"LR\.json is not the result of a run, or is damaged"):
+        results.read_all(tmp_path)
+
+
+# --- kept, killed, resumed ----------------------------------------------------------------------------------------
+
+
+def times(folder):
+    return {path.name + path.parent.name: path.stat().st_mtime_ns for path in folder.rglob("runs/*/*.json")}
+
+
+def test_what_is_finished_is_kept(whole, tiny, capsys):
+    before = times(whole)
+    assert reproduce(out=whole) == 0
+    assert times(whole) == before
+    assert "56 runs, 56 of them done before" in capsys.readouterr().out
+
+
+def some(*names, scale=TINY):
+    return [run for run in plan(TARGETS, scale) if run.name in names]
+
+
+def changed_recipe(run, **train):
+    return dataclasses.replace(run, recipe=Recipe({**run.recipe.train, **train}, run.recipe.model))
+
+
+def test_only_what_has_changed_is_done_again(tmp_path):
+    runs = some("mnist-noisy-10/LR", "mnist-noisy-10/CD-1")
+    perform(runs, tmp_path)
+    before = times(tmp_path)
+    runs[0] = changed_recipe(runs[0], learning_rate=0.1)
+    told = []
+    perform(runs, tmp_path, tell=told.append)
+    assert {event.name for event in told} == {runs[0].name}
+    assert sum(a != b for a, b in zip(before.values(), times(tmp_path).values(), strict=True)) == 1
+    told.clear()
+    perform(runs, tmp_path, resume=False, tell=told.append)
+    assert [event.name for event in told if event.kind == "finished"] == [run.name for run in runs]
+
+
+def test_one_process_gives_the_same_as_two(tmp_path, whole):
+    """With another number of threads, too."""
+    runs = plan(["table1"], TINY, ["MLE-BP", "CD-1", "MSSVM"])
+    told = []
+    perform(runs, tmp_path, n_threads=2, tell=told.append)
+    assert [event.name for event in told if event.kind == "finished"] == [run.name for run in runs]
+    expected = results.read_all(whole)
+    assert_same_results({run.name: expected[run.name] for run in runs}, results.read_all(tmp_path))
+
+
+def test_a_killed_worker_is_replaced_by_the_others(tmp_path):
+    runs = some(*(f"mnist-occluded-8/{m}" for m in METHODS), scale=dataclasses.replace(TINY, keywords={
+        **TINY.keywords, "epochs": 4}))  # fmt: skip
+    killed, kinds, finished = [], [], []
+    others = set(multiprocessing.active_children())        # of other tests
+
+    def tell(event):
+        kinds.append(event.kind)
+        finished.extend([event.name] if event.kind == "finished" else [])
+        if event.kind == "epoch" and not killed:
+            killed.append(next(p.pid for p in multiprocessing.active_children() if p not in others))
+            os.kill(killed[0], signal.SIGKILL)
+
+    perform(runs, tmp_path, jobs=2, tell=tell)
+    assert len(finished) == len(set(finished))        # each run is done by one of them
+    assert kinds.count("lost") == kinds.count("idle") == 1
+    found = results.read_all(tmp_path)
+    assert set(found) == {run.name for run in runs}
+    assert not [p for p in tmp_path.rglob("*") if p.suffix in (".npz", ".lock", ".tmp")]
+
+
+SCRIPT = """
+import sys
+from crbm_fast import _cli
+from crbm_fast.experiments import Scale, tasks
+tasks.SCALES["small"] = Scale("small", nh=6, digits=True, train=60, validation=20, test=30,
+                              keywords={"epochs": 12, "batch_size": 20, "start": None})
+if __name__ == "__main__":
+    sys.exit(_cli.main(["reproduce", "--scale", "small", *sys.argv[1:]]))
+"""
+
+
+def start(tmp_path, *args):
+    script = tmp_path / "command.py"
+    script.write_text(SCRIPT)
+    return subprocess.Popen(
+        [sys.executable, str(script), *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},        # several at once
+    )
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_killed_and_resumed_it_ends_the_same(tmp_path, jobs):
+    """SIGKILL the command again and again, at odd moments; orphaned workers end by themselves."""
+    wanted = ["fig-demo", "--methods", "MLE-BP", "--jobs", jobs]
+    out = tmp_path / "out"
+    kills = 0
+    while kills < 3:
+        process = start(tmp_path, *wanted, "--out", str(out))
+        before = log_length(out)
+        deadline = time.monotonic() + 60
+        while process.poll() is None and log_length(out) < before + 2 and time.monotonic() < deadline:
+            time.sleep(0.005)
+        if process.poll() is not None:                   # faster than we look
+            break
+        process.kill()
+        process.communicate()
+        kills += 1
+    assert kills
+    process = start(tmp_path, *wanted, "--out", str(out))
+    output, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, output
+    process = start(tmp_path, *wanted, "--out", str(tmp_path / "whole"))
+    assert process.wait(120) == 0, process.communicate()
+    process.communicate()
+    found = results.read_all(out)
+    assert_same_results(results.read_all(tmp_path / "whole"), found)
+    if jobs == "1":
+        assert max(result["made"]["resumed_after"] for result in found.values()) > 0
+    assert not [p for p in out.rglob("*") if p.suffix in (".npz", ".lock", ".tmp")]
+    for name in ("report.md", "report.html"):
+        assert (out / name).is_file()
+
+
+def log_length(folder):
+    with contextlib.suppress(FileNotFoundError):
+        return len((folder / "reproduce.log").read_text().splitlines())
+    return 0
+
+
+def test_two_commands_share_the_work(tmp_path):
+    """On one folder; both end with everything done, and no run was done twice."""
+    out = tmp_path / "out"
+    wanted = ["table1", "table3", "--methods", "LR", "CD-1", "--jobs", "1"]
+    commands = [start(tmp_path, *wanted, "--out", str(out)) for _ in range(2)]
+    outputs = [process.communicate(timeout=200)[0] for process in commands]
+    assert [process.returncode for process in commands] == [0, 0], outputs
+    first = re.findall(r"(\S+): \S+ epoch 1:", (out / "reproduce.log").read_text())
+    assert sorted(first) == sorted(run.name for run in plan(["table1", "table3"], TINY, ["LR", "CD-1"]))
+    for output in outputs:
+        assert "everything is there: 8 runs" in output
+
+
+def test_a_claim_is_exclusive_and_leaves_nothing(tmp_path):
+    path = tmp_path / "a.lock"
+    with runner.claim(path, wait=False) as mine:
+        assert mine
+        with runner.claim(path, wait=False) as other:
+            assert not other
+        assert path.exists()
+    assert not path.exists()
+    with runner.claim(path, wait=True) as mine:
+        assert mine
+
+
+# --- errors -------------------------------------------------------------------------------------------------------
+
+
+def test_errors_are_recorded_and_the_others_go_on(tmp_path, tiny, monkeypatch, capsys):
+    """Divergence follows from the run and is final; another error may be the machine's, and is tried again."""
+    real = recipe
+
+    def bad(task, method):
+        chosen = real(task, method)
+        extra = {"CD-1": {"learning_rate": 1e9, "optimizer": "sgd"}, "MLE-MF": {"no_such_keyword": 1}}.get(method, {})
+        return Recipe({**chosen.train, **extra}, chosen.model)
+
+    monkeypatch.setattr(planned, "recipe", bad)
+    assert reproduce("table1", "--jobs", "2", "--methods", "LR", "CD-1", "MLE-MF", out=tmp_path) == 1
+    out, err = capsys.readouterr()
+    assert "FAILED: DivergenceError" in out
+    assert "4 of 6 runs failed: mnist-noisy-10/MLE-MF, " in err
+    found = results.read_all(tmp_path)
+    assert len(found) == 6
+    diverged, mistaken = (found[f"mnist-noisy-10/{m}"]["error"] for m in ("CD-1", "MLE-MF"))
+    assert (diverged["type"], diverged["final"]) == ("DivergenceError", True)
+    assert (mistaken["type"], mistaken["final"]) == ("TypeError", False)
+    assert found["mnist-noisy-10/LR"]["error"] is None
+    text = (tmp_path / "report.md").read_text()
+    assert re.search(r"\| CD-1 +\| +failed \| +1\.925 \|", text)
+    assert "training diverged in epoch 1" in text
+    assert "**4 failed**" in text
+    before = times(tmp_path)
+    assert reproduce("table1", "--jobs", "1", "--methods", "LR", "CD-1", "MLE-MF", out=tmp_path) == 1
+    again = {name for name, when in times(tmp_path).items() if when != before[name]}
+    assert again == {"MLE-MF.jsonmnist-noisy-10", "MLE-MF.jsonmnist-noisy-20"}
+    assert reproduce("table1", "--list", "--methods", "LR", "CD-1", "MLE-MF", out=tmp_path) == 0
+    listed = capsys.readouterr().out
+    assert re.search(r"mnist-noisy-10/CD-1 +failed: DivergenceError", listed)
+    assert re.search(r"mnist-noisy-10/MLE-MF +to do again: failed: TypeError", listed)
+    assert re.search(r"mnist-noisy-10/LR +done: All ", listed)
+
+
+def test_a_failed_attempt_keeps_its_checkpoint(tmp_path, monkeypatch):
+    """A full disk, say, while testing: the training is not lost."""
+    runs = some("mnist-noisy-10/MLE-BP")
+
+    def broken(*args):
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "_test", broken)
+        perform(runs, tmp_path)
+    result = results.read_all(tmp_path)[runs[0].name]
+    assert result["error"] == {"type": "OSError", "message": "no space left on device", "final": False}
+    assert len(list(tmp_path.rglob("*.npz"))) == 1
+    perform(runs, tmp_path)
+    result = results.read_all(tmp_path)[runs[0].name]
+    assert result["error"] is None
+    assert result["made"]["resumed_after"] == 2
+    assert not list(tmp_path.rglob("*.npz"))
+
+
+def test_warnings_of_training_are_kept(tmp_path, monkeypatch):
+    real = runner.train
+
+    def noisy(*args, **kw):
+        cf.train.__globals__["check"].warn("something to know", cf.ConvergenceWarning)
+        return real(*args, **kw)
+
+    monkeypatch.setattr(runner, "train", noisy)
+    perform(some("mnist-noisy-10/LR"), tmp_path)
+    assert results.read_all(tmp_path)["mnist-noisy-10/LR"]["warnings"] == ["something to know"]
+    report.write_report(tmp_path)
+    assert "something to know" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["table4"], "no target 'table4'; choose from: table1, table2, table3, fig-occlusion, fig-convergence"),
+        (["--methods", "SVM"], "no method 'SVM'; choose from: LR, CD-1"),
+        (["fig-convergence", "--methods", "LR"], "fig-convergence needs MLE-BP or CD-10, which --methods leaves out"),
+        (["--report-only"], "has no results"),
+    ],
+)
+def test_mistakes_get_a_clear_message(tmp_path, tiny, capsys, argv, message):
+    assert reproduce(*argv, out=tmp_path / "new") == 2
+    out, err = capsys.readouterr()
+    assert err.startswith("crbm-fast reproduce: error: ")
+    assert message in err
+    assert not (tmp_path / "new").exists()
+    assert out == ""
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [(["--jobs", "0"], "'0' is not a positive integer"), (["--scale", "huge"], "invalid choice: 'huge'")],
+)
+def test_bad_options(argv, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        _cli.main(["reproduce", *argv])
+    assert stop.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_help_has_examples(capsys):
+    with pytest.raises(SystemExit) as stop:
+        _cli.main(["reproduce", "--help"])
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    assert "crbm-fast reproduce --scale small" in text
+    assert "exit code: 0" in text
+
+
+def test_scales_are_not_mixed_in_a_folder(whole, capsys):
+    before = times(whole)
+    assert _cli.main(["reproduce", "--scale", "full", "--out", str(whole)]) == 2
+    assert "has runs of scale small; name another folder: --out DIR" in capsys.readouterr().err
+    assert times(whole) == before
+
+
+def test_a_file_in_place_of_the_folder(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    assert reproduce(out=tmp_path / "file") == 2
+    assert "is not a folder" in capsys.readouterr().err
+
+
+def test_data_that_are_not_there(tmp_path, monkeypatch, capsys):
+    """At once, before any folder is made."""
+    monkeypatch.setenv("CRBM_FAST_DATA", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("NO_PROXY", "*")
+    for source in ("MNIST", "CALTECH"):
+        monkeypatch.setattr(images, source, dataclasses.replace(getattr(images, source), url="http://127.0.0.1:9/"))
+    tasks.load.cache_clear()
+    assert _cli.main(["reproduce", "table1", "--out", str(tmp_path / "out")]) == 2
+    assert "MNIST was not found" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_interrupted(tmp_path, tiny, monkeypatch, capsys):
+    def interrupt(*args, **kw):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "perform", interrupt)
+    assert reproduce("fig-demo", out=tmp_path) == 130
+    assert "the same command goes on from here" in capsys.readouterr().err
+
+
+def test_progress_in_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    progress = command.Progress(3, 1)
+    progress.tell(runner.Event("epoch", 0, "mnist-noisy-10/MLE-BP", 2, 12, 0.0171))
+    progress.tell(runner.Event("epoch", 1, "mnist-noisy-10/LR", 5, 12, 0.02))
+    progress.tell(runner.Event("lost", 1))
+    err = capsys.readouterr().err
+    assert "[1/3] mnist-noisy-10/MLE-BP 2/12 1.71 % | mnist-noisy-10/LR 5/12 2.00 %" in err.replace("\x1b[K", "")
+    assert "a process was killed" in err
+
+
+# --- the report ---------------------------------------------------------------------------------------------------
+
+
+def test_the_report_has_every_cell(whole):
+    text = (whole / "report.md").read_text()
+    found = results.read_all(whole)
+    for table in tasks.TABLES:
+        section = text.split(f"## Table {table[-1]}. ")[1].split("\n## ")[0]
+        rows = {row[0]: row[1:] for row in (re.findall(r"\| +(\S.*?)(?= +\|)", "| " + line[2:]) for line in
+                section.splitlines() if line.startswith("| ")) if row and row[0] in METHODS}  # fmt: skip
+        assert list(rows) == list(METHODS)
+        for method, cells in rows.items():
+            expected = []
+            for task in tasks.TABLES[table]:
+                for error in ("all", "changed"):
+                    expected.append(100 * found[f"{task.name}/{method}"]["test"][error])
+                    expected.append(claims.paper_cell(task.name, method, error))
+            assert [float(c.strip("*")) for c in cells] == [float(f"{x:.3f}") for x in expected]
+        lines = [line for line in section.splitlines() if line.startswith("|")]
+        assert len({len(line) for line in lines}) == 1        # aligned
+    assert "This is a small run" in text
+    for claim in claims.CLAIMS:
+        assert claims.sentence(found, claim) in text
+
+
+class Page(html.parser.HTMLParser):
+    """Tags that are open, and whatever could reach for another file."""
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.links, self.tags, self.text = [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+        self.links += [value for name, value in attrs if name in ("src", "href", "srcset", "data", "action", "poster")]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_the_page_needs_nothing_else(whole):
+    contents = (whole / "report.html").read_text()
+    page = Page()
+    page.feed(contents)
+    page.close()
+    assert page.open == []
+    assert {"script", "link", "iframe", "object", "a"}.isdisjoint(page.tags)
+    assert len(page.links) == page.tags.count("img") == 3
+    for link in page.links:
+        assert link.startswith("data:image/png;base64,")
+        assert base64.b64decode(link.split(",")[1]).startswith(b"\x89PNG\r\n")
+    assert "://" not in contents
+    assert "url(" not in contents
+    assert "@import" not in contents
+    text = "".join(page.text)
+    assert "**" not in text
+    assert "`" not in text
+    found = results.read_all(whole)
+    for name in ("mnist-noisy-10/MLE-BP", "caltech-occluded-12/MSSVM"):
+        assert f"{100 * found[name]['test']['all']:.3f}" in text
+
+
+def test_html_is_escaped():
+    assert report._inline("a < b & **c** `d<e`") == "a &lt; b &amp; <b>c</b> <code>d&lt;e</code>"
+
+
+def test_figures_are_drawn_from_the_results_alone(whole):
+    from matplotlib.image import imread
+
+    for name, least in {"fig-occlusion": 2, "fig-convergence": 2, "fig-demo": 2}.items():
+        image = imread(whole / f"{name}.png")
+        assert image.shape[1] > 600
+        assert len(np.unique(image[..., :3].reshape(-1, 3), axis=0)) > least
+
+
+def test_a_part_of_the_runs_makes_a_part_of_the_report(tmp_path, tiny, capsys):
+    assert reproduce("fig-convergence", "--jobs", "1", out=tmp_path) == 0
+    text = (tmp_path / "report.md").read_text()
+    assert "## Table 2." in text
+    assert "## Table 1." not in text
+    assert re.search(r"\| LR +\| +- \| +1\.468 \|", text)
+    assert (tmp_path / "fig-convergence.png").is_file()
+    capsys.readouterr()
+    assert reproduce("table1", "--methods", "lr", "--list", out=tmp_path) == 0
+    assert re.fullmatch(r"mnist-noisy-10/LR +to do\nmnist-noisy-20/LR +to do\n", capsys.readouterr().out)
+    (tmp_path / "report.html").unlink()
+    assert reproduce("--report-only", out=tmp_path) == 0
+    assert (tmp_path / "report.html").is_file()
+
+
+def test_old_runs_are_told(tmp_path, tiny):
+    perform([changed_recipe(some("mnist-noisy-10/LR")[0], learning_rate=0.5)], tmp_path)
+    report.write_report(tmp_path)
+    text = (tmp_path / "report.md").read_text()
+    assert "**Older than the hyperparameters or the experiment's code**" in text
+    assert "to be done again: mnist-noisy-10/LR." in text
+
+
+def test_without_matplotlib(tmp_path, tiny, monkeypatch, capsys):
+    monkeypatch.setattr(figures, "available", lambda: False)
+    assert reproduce("fig-demo", out=tmp_path / "a") == 2
+    assert 'figures need matplotlib: pip install "crbm_fast[plots]"' in capsys.readouterr().err
+    assert reproduce("table1", "--methods", "LR", "--jobs", "1", out=tmp_path / "b") == 0
+    assert "the report will have no pictures" in capsys.readouterr().err
+    assert "None here: figures need matplotlib" in (tmp_path / "b" / "report.md").read_text()
+    assert not list(tmp_path.rglob("*.png"))
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.34, "0.3 s"), (12.3, "12 s"), (185, "3 min 05 s"), (7830, "2 h 10 min")]
+)
+def test_times_are_readable(seconds, text):
+    assert report.time_text(seconds) == text
+
+
+# --- the search ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def search():
+    path = ROOT / "tools" / "search_hyperparameters.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_method_gets_the_same_trials(search, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(search, "BASE", {
+        name: {**base, "train": {**base["train"], "start": None}} if name != "LR" else base
+        for name, base in search.BASE.items()
+    })  # fmt: skip
+    file = tmp_path / "h.json"
+    common = ["--digits", "--images", "40", "--validation", "20", "--epochs", "1", "--write", str(file)]
+    common += ["--tasks", "mnist-noisy-10", "--out", str(tmp_path / "search")]
+    assert search.main(["--trials", "0", *common]) is None
+    assert search.main(["--trials", "3", "--methods", "LR", "MLE-MF", *common]) is None
+    contents = json.loads(file.read_text())
+    assert list(contents["recipes"]["mnist-noisy-10"]) == list(METHODS)
+    tried = contents["search"]["trials"]["mnist-noisy-10"]
+    settings = {
+        name: [{k: t[k] for k in ("learning_rate", "weight_decay", "batch_size")} for t in listed]
+        for name, listed in tried.items()
+    }
+    assert list(settings) == ["LR", "MLE-MF"]
+    assert settings["LR"] == settings["MLE-MF"]
+    assert len({tuple(s.values()) for s in settings["LR"]}) == 3
+    for name, listed in tried.items():
+        best = min(range(3), key=lambda i: listed[i]["valid_error"])
+        assert settings[name][best].items() <= contents["recipes"]["mnist-noisy-10"][name]["train"].items()
+    trial = results.read(results.path_of(tmp_path / "search", "mnist-noisy-10/LR/trial-01"))
+    assert trial["test"] is None
+    assert trial["images"] == {"train": 40, "validation": 20, "test": 0}
+    assert "the same 3 settings of learning_rate, weight_decay, batch_size" in contents["how"]
+    assert results.read_all(tmp_path / "search") == {}        # trials are not cells
+    with pytest.raises(SystemExit, match="only 27 settings"):
+        search.settings(28)
+
+
+def test_the_search_starts_from_what_is_committed(search):
+    """Its bases have recipes that train knows."""
+    keywords = inspect.signature(cf.train).parameters
+    for name, base in search.BASE.items():
+        run = Run(tasks.NOISY_10, name, TINY, Recipe(**base))
+        assert set(run.recipe.train) <= set(keywords)
+        run.recipe.make_learner(METHODS[name])
