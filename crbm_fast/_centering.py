@@ -1,7 +1,7 @@
 """Centred coordinates: training in which a change of a weight leaves the mean of what it adds alone.
 
-    theta_v = c_v + W_vh  (h - mu_h) + W_vx (x - mu_x)          mu_v, mu_x    means of the training data
-    theta_h = c_h + W_vh' (v - mu_v) + W_hx (x - mu_x)          mu_h          1/2
+    theta_v = c_v + W_vh  (h - mu_h) + W_vx (x - mu_x)          mu_x          mean of the training data
+    theta_h = c_h + W_vh' (v - mu_v) + W_hx (x - mu_x)          mu_v, mu_h    that and 1/2; or 0, with centred features
 
 is the model of Eq. 2 in other coordinates, (W, c) in place of (W, b):
 
@@ -40,8 +40,8 @@ class Centering:
     Parameters
     ----------
     model : CRBM
-    mu_v, mu_x : (nv,), (nx,)
-        Means of outputs and features, in the model's dtype.
+    mu_v, mu_x : (nv,) or None, (nx,)
+        Means of outputs and features, in the model's dtype.  Without mu_v, outputs and hidden units stay as they are.
     trains : tuple of str
         The parameters that are learned; biases among them have a c.
 
@@ -52,10 +52,11 @@ class Centering:
         rounding does not add up over the steps.
     """
 
-    def __init__(self, model: CRBM, mu_v: Array, mu_x: Array, trains: tuple[str, ...]) -> None:
-        self._model, self._trains = model, trains
-        self._mu_v, self._mu_x = mu_v[np.newaxis], mu_x[np.newaxis]
-        self._mu_h = np.full((1, model.nh), 0.5, model.dtype)
+    def __init__(self, model: CRBM, mu_v: Array | None, mu_x: Array, trains: tuple[str, ...]) -> None:
+        self._model, self._trains, self._units = model, trains, mu_v is not None
+        self._mu_v = (np.zeros(model.nv, model.dtype) if mu_v is None else mu_v)[np.newaxis]
+        self._mu_h = np.full((1, model.nh), 0.5 if self._units else 0, model.dtype)
+        self._mu_x = mu_x[np.newaxis]
         with np.errstate(all="ignore"):        # training tells, with the batch
             self.c = {name: b + self._shift(name) for name, b in model.parameters().items() if self._shifts(name)}
 
@@ -70,7 +71,7 @@ class Centering:
             ("W_vx", g_v, self._mu_x),
             ("W_hx", g_h, self._mu_x),
         ):
-            if name in self._trains:
+            if name in self._trains and (self._units or name != "W_vh"):
                 product(gradient[name], A, B, transpose_a=True, beta=1, n_threads=threads)
 
     def fold(self) -> None:

@@ -118,7 +118,7 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
         The objective is the mean over instances minus weight_decay / 2 |W|^2.
     rates : mapping of str to float, optional
         Factors of the learning rate by parameter block, such as {"W_vx": 0.05}.
-    centering : bool
+    centering : {"features", "all"}, optional
         Let `fit` take its steps in centred coordinates; see `crbm_fast.train`.
     averaging : float in [0, 1), optional
         Let `fit` end with the moving average of the parameters that forgets at this rate per step.
@@ -188,7 +188,7 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
         schedule: str | Callable[[int, int], float] = "constant",
         weight_decay: float = 0.001,
         rates: Mapping[str, float] | None = None,
-        centering: bool = False,
+        centering: str | None = None,
         averaging: float | None = None,
         validation_fraction: float | None = None,
         patience: int | None = None,

@@ -40,8 +40,8 @@ _MONITORED = 1000
 _LARGEST_STEP = 1e3
 # Fraction of instances on which inference must converge for its gradients to mean something.
 _FEW_CONVERGED = 0.05
-# The logistic fit of start="logistic": Adam's rate, and epochs, steps and weight decay that it has at least.  On noisy
-# MNIST (10 % of the pixels flipped), wrong pixels of 5,000 validation images, without centring and weight decay -> with
+# The logistic fit of start="logistic": Adam's rate; epochs and steps at least; weight decay if training has none.  On
+# noisy MNIST (10 % of the pixels flipped), wrong pixels of 5,000 validation images, without centring and weight decay -> with
 # centring -> with both: after 3 epochs of 50,000 images 2.11 -> 1.90 -> 1.89 %, after 1000 steps on 10,000 images
 # 2.89 -> 2.51 %, and after 2000 with both 2.27 %.  A schedule by step, averaging, or biases that begin at the log-odds
 # of the means gained at most 0.01 on 50,000 images and nothing on 10,000.
@@ -158,7 +158,7 @@ def train(
     schedule: str | Callable[[int, int], float] = "constant",
     weight_decay: float = 0.0,
     rates: Mapping[str, float] | None = None,
-    centering: bool = False,
+    centering: str | None = None,
     averaging: float | None = None,
     validation: tuple[Any, Any] | float | None = None,
     patience: int | None = None,
@@ -196,10 +196,10 @@ def train(
     rates : mapping of str to float, optional
         Factors of the learning rate for some of "W_vh", "W_vx", "W_hx", "b_v", "b_h".  After start="logistic" W_vx is
         nearly right: {"W_vx": 0.05} lets the others move fast without spoiling it.
-    centering : bool
-        Take the steps in coordinates in which W acts on deviations, v - mean(v), x - mean(x) and h - 1/2 ([1]_, [2]_);
-        "b_v" and "b_h" of `rates` are then the biases there.  The objective and the model remain what they are, but
-        features and outputs that are mostly 0, or mostly 1, are often fitted in fewer epochs; see Notes.
+    centering : {"features", "all"}, optional
+        Take the steps in coordinates in which W acts on deviations, x - mean(x), and with "all", also v - mean(v) and
+        h - 1/2 ([1]_, [2]_); "b_v" and "b_h" of `rates` are then the biases there.  The objective and the model remain
+        what they are, but features that are mostly 0, or mostly 1, are often fitted in fewer epochs; see Notes.
     averaging : float in [0, 1), optional
         Follow the parameters by an exponential moving average that forgets at this rate per step, such as 0.999 (for
         the first 1 / (1 - averaging) steps, a plain mean); the errors, the best epoch and the model are then those of
@@ -212,7 +212,7 @@ def train(
     start : {"logistic"}, optional
         Begin by a quick logistic fit of W_vx and b_v: the first epochs then have less error, and BP, which sees strong
         evidence from the start, converges on more instances.  (At least 3 epochs and 2000 steps of Adam, but at most
-        100 epochs, with centring and a weight decay of at least 0.0005.)
+        100 epochs, with centred features; a weight decay of 0.0005 if training has none.)
     seed : int
         Same seed, same data, same version and machine: same bits, for any number of threads.
     checkpoint : path, optional
@@ -268,7 +268,8 @@ def train(
     batch_size = check.check_int("batch_size", batch_size, 1)
     weight_decay = check.check_real("weight_decay", weight_decay, 0, np.inf)
     factors = _check_rates(rates)
-    centering = check.check_flag("centering", centering)
+    if centering is not None:
+        check.check_choice("centering", centering, ("features", "all"))
     if averaging is not None:
         averaging = check.check_real("averaging", averaging, 0, 1)
     seed = check.check_int("seed", seed, 0, 2**63 - 1)
@@ -292,8 +293,7 @@ def train(
         if not p.flags.writeable:
             raise ValueError(f"{name} of the model is read-only (a memory map?); train model.copy()")
     data, valid = _check_data(model, X, V, validation, seed)
-    means = data.means() if centering else None
-    run = _Run(model, method, ascent, data, valid, batch_size, weight_decay, seed, factors, averaging, means)
+    run = _Run(model, method, ascent, data, valid, batch_size, weight_decay, seed, factors, averaging, centering)
     run.config = {
         "model": repr(model), "learner": repr(method), "optimizer": repr(ascent), "weight_decay": weight_decay,
         "rates": factors, "centering": centering, "averaging": averaging, "batch_size": batch_size,
@@ -393,7 +393,7 @@ def _fit_logistic(model: CRBM, data: Data, batch_size: int, weight_decay: float,
     alone = CRBM(model.nv, 0, model.nx, dtype=model.dtype, n_threads=model.n_threads)
     run = _Run(
         alone, as_learner("logistic"), as_optimizer("adam", _START_RATE), data, None, batch_size,
-        max(weight_decay, _START_DECAY), seed, means=data.means(),
+        weight_decay or _START_DECAY, seed, centering="features",
     )  # fmt: skip
     epochs = min(100, max(_START_EPOCHS, -(-_START_STEPS * batch_size // data.size)))
     run.begin()
@@ -427,11 +427,11 @@ class _Run:
     seed: int
     rates: dict[str, float] = field(default_factory=dict)
     averaging: float | None = None
-    means: tuple[NDArray[Any], NDArray[Any]] | None = None      # of outputs and features; None: no centring
+    centering: str | None = None
     config: dict[str, Any] = field(default_factory=dict)
     # state
     iterate: CRBM = field(init=False)                  # takes the steps; `model` itself, or with averaging, its source
-    centering: Centering | None = None
+    centred: Centering | None = None
     epoch: int = 0                                     # epochs done
     steps: int = 0
     batch: int = 0                                     # within the epoch, from 1
@@ -450,14 +450,17 @@ class _Run:
     def allocate(self) -> None:
         """The state before the first epoch."""
         self.iterate = self.model if self.averaging is None else self.model.copy()
-        if self.means is not None:
-            self.centering = Centering(self.iterate, *self.means, self.learner.trains)
+        if self.centering is not None:
+            mu_v, mu_x = self.data.means()
+            self.centred = Centering(
+                self.iterate, mu_v if self.centering == "all" else None, mu_x, self.learner.trains
+            )
         self.learner_state = self.learner.init(self.model, self.data.size, self.batch_size)
         self.optimizer_state = self.optimizer.init(self._trained())
 
     def _trained(self) -> dict[str, NDArray[Any]]:
         """The arrays that the optimizer changes."""
-        blocks = self.iterate.parameters() | (self.centering.c if self.centering else {})
+        blocks = self.iterate.parameters() | (self.centred.c if self.centred else {})
         return {name: p for name, p in blocks.items() if name in self.learner.trains and p.size}
 
     def stopped(self, patience: int | None) -> bool:
@@ -483,8 +486,8 @@ class _Run:
                 iterate, engine, X, V, gradient, index=batch.index, epoch=number, seed=batch.seed,
                 state=self.learner_state, timer=timer,
             )  # fmt: skip
-            if self.centering:
-                self.centering.transform(gradient)
+            if self.centred:
+                self.centred.transform(gradient)
             self.steps += 1
             change, norm = self.optimizer.step(
                 parameters, gradient, self.optimizer_state, t=self.steps, factor=factor, rates=self.rates,
@@ -492,8 +495,8 @@ class _Run:
             )  # fmt: skip
             if not (np.isfinite(norm) and change <= _LARGEST_STEP):
                 raise Diverged(f"a step changed a parameter by {change:.3g}", norm)
-            if self.centering:
-                self.centering.fold()
+            if self.centred:
+                self.centred.fold()
             engine._core.update(iterate.W_vh)        # finite, as the norm is
             if self.averaging is not None:
                 average(averages, latest, t=self.steps, decay=self.averaging, n_threads=engine.n_threads)
@@ -562,7 +565,7 @@ class _Run:
             "parameter": self.model.parameters(), "best": self.best, "optimizer": self.optimizer_state,
             "learner": self.learner_state,
             "iterate": {} if self.iterate is self.model else self.iterate.parameters(),
-            "centred": {} if self.centering is None else self.centering.c,
+            "centred": {} if self.centred is None else self.centred.c,
         }  # fmt: skip
         return {f"{group}.{name}": a for group, members in groups.items() for name, a in members.items()}
 

@@ -30,15 +30,16 @@ def centred(p, mu):
     }
 
 
-def means(X, V, nh):
-    return {"v": V.mean(axis=0), "h": np.full(nh, 0.5), "x": np.zeros(0) if X is None else X.mean(axis=0)}
+def means(X, V, nh, units=True):
+    x = np.zeros(0) if X is None else X.mean(axis=0)
+    return {"v": V.mean(axis=0) * units, "h": np.full(nh, 0.5 * units), "x": x}
 
 
 def centred_gradient(model, learner, X, V, mu):
     """What training steps along, and the negative phase."""
     got, low = gradient(model, learner, X, V)
     g = {name: got.get(name, np.full_like(p, np.nan)) for name, p in model.parameters().items()}
-    Centering(model, mu["v"], mu["x"], learner.trains).transform(g)
+    Centering(model, mu["v"] if mu["v"].any() else None, mu["x"], learner.trains).transform(g)
     return {name: g[name] for name in got}, low
 
 
@@ -66,12 +67,13 @@ def tiny(rng):
 # --- gradients ----------------------------------------------------------------------------------------------------
 
 
-def test_the_coordinates_are_those_of_the_papers(tiny):
+@pytest.mark.parametrize("units", [True, False])
+def test_the_coordinates_are_those_of_the_papers(tiny, units):
     """theta_v and theta_h by the equations at the head of _centering.py are the fields of the model."""
     model, X, V = tiny
-    mu, h = means(X, V, 3), np.array([1.0, 0, 1])
-    p, q = model.parameters(), centred(model.parameters(), means(X, V, 3))
-    c = Centering(model, mu["v"], mu["x"], MLE().trains).c
+    mu, h = means(X, V, 3, units), np.array([1.0, 0, 1])
+    p, q = model.parameters(), centred(model.parameters(), mu)
+    c = Centering(model, mu["v"] if units else None, mu["x"], MLE().trains).c
     for name in ("b_v", "b_h"):
         np.testing.assert_allclose(c[name], q[name], atol=1e-14)
     for x, v in zip(X, V.astype(float), strict=True):
@@ -98,10 +100,11 @@ def average_of(objective, X, V):
     ],
     ids=["likelihood", "mssvm", "lssvm", "logistic"],
 )
-def test_gradient_of_what_is_maximised(tiny, learner, objective, sign):
+@pytest.mark.parametrize("units", [True, False])
+def test_gradient_of_what_is_maximised(tiny, learner, objective, sign, units):
     model, X, V = tiny
     learner.prepare(model)
-    mu = means(X, V, 3)
+    mu = means(X, V, 3, units)
     got, _ = centred_gradient(model, learner, X, V, mu)
     want = differences(average_of(objective, X, V), model, mu, learner.trains)
     assert_same({name: sign * g for name, g in got.items()}, want, atol=1e-8)
@@ -201,7 +204,7 @@ def problem(rng, N=80, nv=6):
 
 def trajectory(model, X, V, learner, **kw):
     """The exact P(v = 1 | x) on the training data after each epoch."""
-    kw = {"epochs": 3, "batch_size": 16, "learning_rate": 0.03, "weight_decay": 1e-3, "centering": True} | kw
+    kw = {"epochs": 3, "batch_size": 16, "learning_rate": 0.03, "weight_decay": 1e-3, "centering": "all"} | kw
     seen = []
     cf.train(model, X, V, learner, callbacks=[lambda epoch, m: seen.append(m.predict_proba(X, method="exact"))], **kw)
     return np.array(seen)
@@ -236,7 +239,7 @@ def test_what_0_and_1_mean_does_not_matter(rng, learner, optimizer):
     if learner.name == "logistic":
         learner.prepare(model)
     kw = {"optimizer": optimizer, "start": None if learner.name == "logistic" else "logistic", "averaging": 0.9}
-    for centering in (True, False):
+    for centering in ("all", None):
         ours = trajectory(model.copy(), X, V, learner, centering=centering, **kw)
         theirs = trajectory(swapped(model, v, x), X ^ x, V ^ v, learner, centering=centering, **kw)
         difference = np.abs(np.where(v, 1 - theirs, theirs) - ours).max()
@@ -248,7 +251,8 @@ def test_what_0_and_1_mean_does_not_matter(rng, learner, optimizer):
     [MLE(), MLE("mean-field"), MLE("tap"), MSSVM(), LSSVM(), Logistic(), CD(), PCD(k=2), PercLoss()],
     ids=repr,
 )
-def test_where_features_have_their_zero_does_not_matter(rng, learner):
+@pytest.mark.parametrize("centering", ["features", "all"])
+def test_where_features_have_their_zero_does_not_matter(rng, learner, centering):
     X, V = problem(rng)
     model, offset = make_crbm(rng, 6, 4, 6, scale=0.3, dtype="float64"), rng.normal(0, 3, 6)
     if learner.name == "logistic":
@@ -256,7 +260,8 @@ def test_where_features_have_their_zero_does_not_matter(rng, learner):
     moved = model.copy()
     moved.b_v -= moved.W_vx @ offset
     moved.b_h -= moved.W_hx @ offset
-    ours, theirs = trajectory(model, X, V, learner), trajectory(moved, X + offset, V, learner)
+    ours = trajectory(model, X, V, learner, centering=centering)
+    theirs = trajectory(moved, X + offset, V, learner, centering=centering)
     np.testing.assert_allclose(theirs, ours, atol=1e-9)
 
 
@@ -268,7 +273,7 @@ def test_what_0_and_1_mean_does_not_matter_to_a_plain_rbm(rng):
     sign = np.where(v, -1, 1)
     theirs = cf.RBM.from_parameters(sign[:, None] * W, b_v=sign * b_v, b_h=b_h + W[v].sum(axis=0))
     for model, data in ((ours, V), (theirs, V ^ v)):
-        cf.train(model, None, data, MLE("exact"), epochs=5, batch_size=16, learning_rate=0.05, centering=True)
+        cf.train(model, None, data, MLE("exact"), epochs=5, batch_size=16, learning_rate=0.05, centering="all")
     a, b = ours.log_likelihood(V, method="exact"), theirs.log_likelihood(V ^ v, method="exact")
     np.testing.assert_allclose(b, a, atol=1e-9)
     assert a.mean() > cf.RBM.from_parameters(W, b_v=b_v, b_h=b_h).log_likelihood(V, method="exact").mean() + 0.1
@@ -286,9 +291,10 @@ def test_features_that_are_sparse_or_on_disk(rng, tmp_path):
     np.testing.assert_allclose(trajectory(model.copy(), sparse, V, "mle", validation=0.2), want, atol=1e-9)
 
 
-def test_models_without_hidden_units_or_features(rng):
+@pytest.mark.parametrize("centering", ["features", "all"])
+def test_models_without_hidden_units_or_features(rng, centering):
     X, V = problem(rng)
     for model, features in ((cf.CRBM(6, 0, 6), X), (cf.CRBM(6, 4, 0), None), (cf.RBM(6, 0), None)):
-        history = cf.train(model, features, V, epochs=3, learning_rate=0.05, centering=True, averaging=0.9)
+        history = cf.train(model, features, V, epochs=3, learning_rate=0.05, centering=centering, averaging=0.9)
         assert all(np.isfinite(p).all() for p in model.parameters().values())
         assert history[-1].train_error < 0.45

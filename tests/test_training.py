@@ -36,7 +36,7 @@ def fit(learner="mle", *, nh=8, dtype="float32", n_threads=None, data=None, **kw
     return model, history
 
 
-ALL_OF_IT = {"centering": True, "averaging": 0.9, "rates": {"W_vx": 0.5, "b_v": 2}}
+ALL_OF_IT = {"centering": "all", "averaging": 0.9, "rates": {"W_vx": 0.5, "b_v": 2}}
 
 
 def assert_same_parameters(a, b):
@@ -90,10 +90,11 @@ def test_one_step_of_each_optimizer_is_its_formula(rng):
 
 
 @pytest.mark.parametrize("decay", [0, 0.7, 0.999])
-def test_averaging_and_centering_are_their_formulas(rng, decay):
+@pytest.mark.parametrize("units", [True, False])
+def test_averaging_and_centering_are_their_formulas(rng, decay, units):
     """Six steps of plain gradient ascent in centred coordinates, replayed in NumPy with the average."""
     X, V = rng.normal(2, 1, size=(10, 3)), rng.random((10, 4)) < 0.7
-    mu_x, mu_v, mu_h = X.mean(axis=0), V.mean(axis=0), np.full(2, 0.5)
+    mu_x, mu_v, mu_h = X.mean(axis=0), V.mean(axis=0) * units, np.full(2, 0.5 * units)
     model = cf.CRBM(4, 2, 3, dtype="float64", scale=0.3)
     p = {name: a.copy() for name, a in model.parameters().items()}
     c_v, c_h = p["W_vh"] @ mu_h + p["W_vx"] @ mu_x, p["W_vh"].T @ mu_v + p["W_hx"] @ mu_x
@@ -113,7 +114,7 @@ def test_averaging_and_centering_are_their_formulas(rng, decay):
     got = []
     cf.train(
         model, X, V, MLE("exact"), epochs=6, batch_size=10, optimizer=SGD(learning_rate=0.1, momentum=0),
-        weight_decay=0.05, rates=RATES, centering=True, averaging=decay,
+        weight_decay=0.05, rates=RATES, centering="all" if units else "features", averaging=decay,
         callbacks=[lambda e, m: got.append({name: a.copy() for name, a in m.parameters().items()})],
     )  # fmt: skip
     for ours, theirs in zip(got, seen, strict=True):
@@ -136,7 +137,7 @@ def test_the_best_epoch_is_one_of_the_average():
     X, V = denoising(60)
     valid, seen = denoising(200, seed=9), {}
     model, history = fit(
-        "cd", data=(X, V), epochs=30, validation=valid, learning_rate=0.05, centering=True, averaging=0.95,
+        "cd", data=(X, V), epochs=30, validation=valid, learning_rate=0.05, centering="all", averaging=0.95,
         callbacks=[lambda e, m: seen.update({e.epoch: (np.mean(m.predict(valid[0]) != valid[1]), m.copy())})],
     )  # fmt: skip
     assert history.column("valid_error") == [error for error, _ in seen.values()]
@@ -327,7 +328,7 @@ def test_same_bits_for_any_number_of_threads(rng, name):
 
 @pytest.mark.parametrize("learner", ["mle", "cd", PCD(k=2), "percloss"])
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
-@pytest.mark.parametrize("more", [{}, {"centering": True}, {"averaging": 0.99}, ALL_OF_IT])
+@pytest.mark.parametrize("more", [{}, {"centering": "all"}, {"averaging": 0.99}, ALL_OF_IT])
 def test_resuming_gives_the_same_bits(tmp_path, learner, optimizer, more):
     kw = {"optimizer": optimizer, "validation": 0.2, "seed": 4, "start": "logistic", **more}
     whole, history = fit(learner, epochs=6, **kw)
@@ -369,7 +370,7 @@ def test_without_resume_a_checkpoint_is_overwritten(tmp_path):
         ({"learning_rate": 0.5}, "optimizer was"),
         ({"nh": 9}, "model was"),
         ({"data": denoising(seed=8)}, "data was"),
-        ({"centering": True}, "centering was False and is True"),
+        ({"centering": "all"}, "centering was None and is all"),
         ({"averaging": 0.9}, "averaging was None and is 0.9"),
         ({"rates": {"W_vx": 0.1}}, "rates was {} and is {'W_vx': 0.1}"),
         ({"validation": 0.2}, "validation was None"),
@@ -420,7 +421,7 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path, learner, more):
 
 
 def test_a_damaged_checkpoint_is_refused_and_the_model_left_alone(tmp_path):
-    path, more = tmp_path / "run.npz", {"centering": True, "averaging": 0.9, "validation": 0.2}
+    path, more = tmp_path / "run.npz", {"centering": "all", "averaging": 0.9, "validation": 0.2}
     fit(checkpoint=path, **more)
     with np.load(path) as file:
         good = dict(file)
@@ -500,7 +501,7 @@ def test_divergence_stops_with_what_to_try(tmp_path):
 
 def test_features_of_absurd_size_diverge_with_an_error():
     X, V = denoising()
-    for centering in (False, True):
+    for centering in (None, "features", "all"):
         with pytest.raises(cf.DivergenceError, match="scale the features"):
             fit(data=(X * 1e25, V), optimizer="sgd", centering=centering)
     with pytest.raises(cf.DivergenceError, match=r"the logistic start diverged in epoch 1, batch 1.*as it was"):
@@ -545,7 +546,7 @@ def test_large_weights_can_be_trained():
 
 def test_saturated_training_stays_finite():
     """Large steps drive units into saturation; no NaN comes out."""
-    for name, centering in itertools.product(LEARNERS, (False, True)):
+    for name, centering in itertools.product(LEARNERS, (None, "features", "all")):
         model, history = fit(name, epochs=5, learning_rate=20.0, optimizer="adam", centering=centering)
         assert all(np.isfinite(p).all() for p in model.parameters().values())
         assert np.isfinite(history.column("gradient_norm")).all()
@@ -589,7 +590,7 @@ def test_memory_does_not_grow_with_the_data():
         V[:, ::3] = 1
         model = cf.CRBM(64, 8, 64, n_threads=1)
         tracemalloc.start()
-        cf.train(model, V, V, CD(max_iter=1), epochs=1, batch_size=500, validation=0.1, centering=True)
+        cf.train(model, V, V, CD(max_iter=1), epochs=1, batch_size=500, validation=0.1, centering="all")
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] - peaks[0] < 100_000        # a byte per entry would be 5 MB, an index 640,000 bytes
@@ -617,7 +618,7 @@ def spoiled(array, value, dtype=float):
         ({"schedule": "warm"}, ValueError, "schedule='warm' is not one of"),
         ({"schedule": lambda e, E: -1.0}, ValueError, "schedule"),
         ({"weight_decay": -1}, ValueError, "weight_decay=-1"),
-        ({"centering": 1}, TypeError, "centering=1 must be True or False"),
+        ({"centering": True}, ValueError, "centering=True is not"),
         ({"averaging": 1}, ValueError, r"averaging=1 is outside \[0, 1\)"),
         ({"averaging": True}, TypeError, "averaging=True must be a real number"),
         ({"rates": 0.1}, TypeError, "rates=0.1 must be a mapping such as {'W_vx': 0.05}"),
