@@ -159,7 +159,9 @@ def test_bad_parameters(kind, parameters, error, message, labels):
 
 def test_fit_hands_its_options_to_train(labels):
     X, Y = labels
-    options = {"centering": "features", "averaging": 0.9, "rates": {"W_vx": 0.5}, "start": "logistic", "schedule": "linear"}
+    options = {
+        "centering": "features", "averaging": 0.9, "rates": {"W_vx": 0.5}, "start": "logistic", "schedule": "linear",
+    }  # fmt: skip
     fitted = CRBMClassifier(**QUICK, learner="mle", **options).fit(X, Y)
     seed = int(np.random.RandomState(0).randint(2**31 - 1))
     model = cf.CRBM(5, 8, 12, seed=seed, dtype="float64")

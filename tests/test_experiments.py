@@ -168,7 +168,7 @@ def test_committed_hyperparameters():
             assert set(chosen.train) <= set(keywords), (task, name)
             chosen.make_learner(method)
             chosen.make_model(4, 2, 4, seed=0, n_threads=1)
-    assert set(contents["as"]) == set(TASKS) - set(IN_TABLES)
+    assert set(contents["as"]) == set(TASKS) - set(contents["recipes"])
     tried = contents["search"]["trials"]
     assert len({len(listed) for by_method in tried.values() for listed in by_method.values()}) <= 1      # one budget
     for task, by_method in tried.items():
@@ -837,42 +837,53 @@ def search():
     return module
 
 
-def test_every_method_gets_the_same_trials(search, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(search, "BASE", {
-        name: {**base, "train": {**base["train"], "start": None}} if name != "LR" else base
-        for name, base in search.BASE.items()
-    })  # fmt: skip
-    file = tmp_path / "h.json"
-    common = ["--digits", "--images", "40", "--validation", "20", "--epochs", "1", "--write", str(file)]
-    common += ["--tasks", "mnist-noisy-10", "--out", str(tmp_path / "search")]
-    assert search.main(["--trials", "0", *common]) is None
-    assert search.main(["--trials", "3", "--methods", "LR", "MLE-MF", *common]) is None
+def test_every_method_gets_the_same_trials(search, tmp_path, monkeypatch):
+    monkeypatch.setattr(search, "RATES", (0.001, 0.01))
+    monkeypatch.setattr(search, "EPOCHS", {"mnist": (1, 2, 3)})
+    file, task = tmp_path / "h.json", "mnist-noisy-10"
+    common = ["--digits", "--images", "40", "--validation", "20", "--write", str(file), "--tasks", task]
+    common += ["--out", str(tmp_path / "search")]
+    search.main(["--no-trials", *common])
+    search.main(["--methods", "LR", "MLE-MF", *common])
     contents = json.loads(file.read_text())
-    assert list(contents["recipes"]["mnist-noisy-10"]) == list(METHODS)
-    tried = contents["search"]["trials"]["mnist-noisy-10"]
-    settings = {
-        name: [{k: t[k] for k in ("learning_rate", "weight_decay", "batch_size")} for t in listed]
-        for name, listed in tried.items()
-    }
-    assert list(settings) == ["LR", "MLE-MF"]
-    assert settings["LR"] == settings["MLE-MF"]
-    assert len({tuple(s.values()) for s in settings["LR"]}) == 3
+    assert list(contents["recipes"][task]) == list(METHODS)
+    tried = contents["search"]["trials"][task]
+    assert list(tried) == ["LR", "MLE-MF"]
     for name, listed in tried.items():
-        best = min(range(3), key=lambda i: listed[i]["valid_error"])
-        assert settings[name][best].items() <= contents["recipes"]["mnist-noisy-10"][name]["train"].items()
-    trial = results.read(results.path_of(tmp_path / "search", "mnist-noisy-10/LR/trial-01"))
+        tries = [(t["learning_rate"], t["weight_decay"]) for t in listed]
+        better = tries[int(listed[1]["valid_error"] < listed[0]["valid_error"])][0]
+        assert tries == [(0.001, 0.001), (0.01, 0.001), (better, 0.000333), (better, 0.003)]
+        best = min(listed, key=lambda t: t["valid_error"])
+        got = contents["recipes"][task][name]["train"]
+        assert (got["learning_rate"], got["weight_decay"]) == (best["learning_rate"], best["weight_decay"])
+        assert got["epochs"] == (3 if name == "LR" else 1)        # of the run, not of a trial
+    trial = results.read(results.path_of(tmp_path / "search", f"{task}/LR/trial-01"))
     assert trial["test"] is None
     assert trial["images"] == {"train": 40, "validation": 20, "test": 0}
-    assert "the same 3 settings of learning_rate, weight_decay, batch_size" in contents["how"]
+    assert "the learning rates 0.001, 0.01 and then" in contents["how"]
     assert results.read_all(tmp_path / "search") == {}        # trials are not cells
-    with pytest.raises(SystemExit, match="only 27 settings"):
-        search.settings(28)
+
+
+def test_a_search_goes_on_when_some_trials_fail(search, tmp_path):
+    def put(number, **more):
+        path = results.path_of(tmp_path, f"mnist-noisy-10/LR/trial-{number:02d}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        results.write(path, {"name": "a", "hash": "b", "made": {"seconds": {"total": 1}}, **more})
+
+    failed = {"error": {"type": "DivergenceError", "message": "far", "final": True}}
+    put(0, **failed)
+    with pytest.raises(SystemExit, match="every trial of LR on mnist-noisy-10 failed: DivergenceError: far"):
+        search.outcome("mnist-noisy-10", "LR", [{"learning_rate": 1}], tmp_path)
+    put(1, error=None, validation={"all": 0.5}, best_epoch=1)
+    listed, best = search.outcome("mnist-noisy-10", "LR", [{"learning_rate": 1}, {"learning_rate": 2}], tmp_path)
+    assert best == {"learning_rate": 2}
+    assert listed[0]["error"] == "DivergenceError: far"
 
 
 def test_the_search_starts_from_what_is_committed(search):
     """Its bases have recipes that train knows."""
     keywords = inspect.signature(cf.train).parameters
-    for name, base in search.BASE.items():
-        run = Run(tasks.NOISY_10, name, TINY, Recipe(**base))
+    for name in METHODS:
+        run = Run(tasks.NOISY_10, name, TINY, Recipe(**search.base("mnist-noisy-10", name)))
         assert set(run.recipe.train) <= set(keywords)
         run.recipe.make_learner(METHODS[name])
