@@ -41,10 +41,10 @@ _LARGEST_STEP = 1e3
 # Fraction of instances on which inference must converge for its gradients to mean something.
 _FEW_CONVERGED = 0.05
 # The logistic fit of start="logistic": Adam's rate; epochs and steps at least; weight decay if training has none.  On
-# noisy MNIST (10 % of the pixels flipped), wrong pixels of 5,000 validation images, without centring and weight decay ->
-# with centring -> with both: after 3 epochs of 50,000 images 2.11 -> 1.90 -> 1.89 %, after 1000 steps on 10,000 images
-# 2.89 -> 2.51 %, and after 2000 with both 2.27 %.  A schedule by step, averaging, or biases that begin at the log-odds
-# of the means gained at most 0.01 on 50,000 images and nothing on 10,000.
+# noisy MNIST (10 % of the pixels flipped), wrong pixels of 5,000 validation images, without centring and weight decay
+# -> with centring -> with both: after 3 epochs of 50,000 images 2.11 -> 1.90 -> 1.89 %, after 1000 steps on 10,000
+# images 2.89 -> 2.51 %, and after 2000 with both 2.27 %.  A schedule by step, averaging, or biases that begin at the
+# log-odds of the means gained at most 0.01 on 50,000 images and nothing on 10,000.
 _START_RATE, _START_EPOCHS, _START_STEPS, _START_DECAY = 0.005, 3, 2000, 5e-4
 
 
