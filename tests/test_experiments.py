@@ -708,6 +708,18 @@ def test_progress_in_a_terminal(monkeypatch, capsys):
 # --- the report ---------------------------------------------------------------------------------------------------
 
 
+def test_the_report_begins_with_mle_bp_and_the_papers_best():
+    found = {}
+    for task, error in (("mnist-noisy-10", 1.6), ("caltech-occluded-12", 4.54)):
+        found[f"{task}/MLE-BP"] = fake(task, "MLE-BP", error, 10) | {"made": {"seconds": {"total": 60}}}
+    (table,) = report._best(found)
+    assert table.rows == [
+        ["`mnist-noisy-10`", "**1.600**", "1.688", "1.688 (MLE-BP)", report.time_text(60)],
+        ["`caltech-occluded-12`", "4.540", "4.548", "4.534 (MSSVM)", report.time_text(60)],
+    ]
+    assert report._best({}) == []
+
+
 def test_the_report_has_every_cell(whole):
     text = (whole / "report.md").read_text()
     found = results.read_all(whole)

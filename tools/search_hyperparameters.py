@@ -35,7 +35,7 @@ AS = {
     "mnist-noisy-20": "mnist-noisy-10",
     **{task.name: "mnist-occluded-8" for side, task in OCCLUDED.items() if side != 8},
 }
-RATES = (0.0003, 0.001, 0.003, 0.01, 0.03)
+RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03)
 FACTORS = (1 / 3, 3)                # of the decay
 
 # epochs by data set, of CRBMs trained by inference; by sampling, which is noisier; of LR, which costs least
