@@ -850,7 +850,8 @@ def search():
 
 
 def test_every_method_gets_the_same_trials(search, tmp_path, monkeypatch):
-    monkeypatch.setattr(search, "RATES", (0.001, 0.01))
+    monkeypatch.setattr(search, "RATES", (0.0001, 0.001, 0.01, 0.1))
+    monkeypatch.setattr(search, "FIRST", (0.001, 0.01))
     monkeypatch.setattr(search, "EPOCHS", {"mnist": (1, 2, 3)})
     file, task = tmp_path / "h.json", "mnist-noisy-10"
     common = ["--digits", "--images", "40", "--validation", "20", "--write", str(file), "--tasks", task]
@@ -863,8 +864,11 @@ def test_every_method_gets_the_same_trials(search, tmp_path, monkeypatch):
     assert list(tried) == ["LR", "MLE-MF"]
     for name, listed in tried.items():
         tries = [(t["learning_rate"], t["weight_decay"]) for t in listed]
-        better = tries[int(listed[1]["valid_error"] < listed[0]["valid_error"])][0]
-        assert tries == [(0.001, 0.001), (0.01, 0.001), (better, 0.000333), (better, 0.003)]
+        rate = min(listed[:2], key=lambda t: t["valid_error"])["learning_rate"]
+        decay = min(listed[:4], key=lambda t: t["valid_error"])["weight_decay"]
+        assert tries[:4] == [(0.001, 0.001), (0.01, 0.001), (rate, 0.0003), (rate, 0.003)]
+        assert {d for _, d in tries[4:]} == {decay}
+        assert len(set(tries)) == len(tries) == 6
         best = min(listed, key=lambda t: t["valid_error"])
         got = contents["recipes"][task][name]["train"]
         assert (got["learning_rate"], got["weight_decay"]) == (best["learning_rate"], best["weight_decay"])
@@ -872,7 +876,8 @@ def test_every_method_gets_the_same_trials(search, tmp_path, monkeypatch):
     trial = results.read(results.path_of(tmp_path / "search", f"{task}/LR/trial-01"))
     assert trial["test"] is None
     assert trial["images"] == {"train": 40, "validation": 20, "test": 0}
-    assert "the learning rates 0.001, 0.01 and then" in contents["how"]
+    assert trial["recipe"]["train"]["weight_decay"] == 0.001 * 50_000 / 40
+    assert "the learning rates 0.001, 0.01; with the best of them" in contents["how"]
     assert results.read_all(tmp_path / "search") == {}        # trials are not cells
 
 

@@ -2,10 +2,14 @@
 
     CRBM_FAST_DATA=FOLDER python tools/search_hyperparameters.py --out search --jobs 2
 
-Every method has the same base recipe but for the number of epochs, and on every task the same trials: first each
-learning rate of RATES with the task's weight decay of DECAYS, then, with the best rate, a third and three times that
-decay.  A trial is a run of crbm_fast.experiments on fewer images and epochs, scored by the least validation error;
-nothing is tested.  The best trial's settings go into the recipe, and every trial into the file.
+Every method has the same base recipe but for the number of epochs, and on every task the same search in three stages:
+the learning rates FIRST with the task's weight decay; a third and three times that decay with the best rate; and the
+two nearest rates of RATES that were not tried with the best decay.  A trial is a run of crbm_fast.experiments on fewer
+images and half the epochs, scored by the least validation error; nothing is tested.  The best trial's settings go into
+the recipe, and every trial into the file.
+
+Fewer images want more weight decay: that of a trial is as many times higher as its images are fewer, so that the
+penalty counts as much beside the sum over the images as it will in the run.
 
 Killed, the same command goes on; the file is written when all trials are there.  Tasks and methods that are left out
 keep the recipes and trials they have.  With --no-trials the bases themselves are written.
@@ -14,6 +18,7 @@ keep the recipes and trials they have.  With --no-trials the bases themselves ar
 import argparse
 import itertools
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -36,11 +41,11 @@ AS = {
     **{task.name: "mnist-occluded-8" for side, task in OCCLUDED.items() if side != 8},
 }
 RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03)
-FACTORS = (1 / 3, 3)                # of the decay
+FIRST = (0.001, 0.003, 0.01)
 
 # epochs by data set, of CRBMs trained by inference; by sampling, which is noisier; of LR, which costs least
-EPOCHS = {"mnist": (8, 12, 16), "caltech": (20, 30, 40)}
-SHORTER = 3 / 8                     # epochs of a trial
+EPOCHS = {"mnist": (6, 9, 12), "caltech": (16, 24, 32)}
+IMAGES = {"mnist": 50_000, "caltech": 4_100}
 # Caltech101 Silhouettes has few images, and so have trials: an average over fewer steps
 AVERAGING = {"mnist": 0.999, "caltech": 0.99}
 
@@ -65,19 +70,29 @@ def with_settings(recipe, settings):
 
 def trial(task, method, scale, number, settings):
     """The run of a trial."""
-    recipe = base(task, method)
-    short = {"epochs": max(1, round(SHORTER * recipe["train"]["epochs"])), "averaging": min(AVERAGING.values())}
-    return Run(TASKS[task], method, scale, Recipe(**with_settings(recipe, {**settings, **short})), trial=number)
+    recipe, data = base(task, method), TASKS[task].data
+    fewer = max(1, IMAGES[data] / scale.train)
+    changes = {
+        "learning_rate": settings["learning_rate"], "weight_decay": float(f"{fewer * settings['weight_decay']:.3g}"),
+        "epochs": max(1, recipe["train"]["epochs"] // 2), "averaging": min(AVERAGING.values()),
+    }  # fmt: skip
+    return Run(TASKS[task], method, scale, Recipe(**with_settings(recipe, changes)), trial=number)
 
 
 def first(task):
-    """Settings of the first trials."""
-    return [{"learning_rate": rate, "weight_decay": DECAYS[task]} for rate in RATES]
+    """Settings of the first stage."""
+    return [{"learning_rate": rate, "weight_decay": DECAYS[task]} for rate in FIRST]
 
 
-def then(task, best):
-    """Settings of the other trials, given the best of the first."""
-    return [{**best, "weight_decay": float(f"{factor * DECAYS[task]:.3g}")} for factor in FACTORS]
+def second(task, tried, best):
+    """Of the second, given the best so far."""
+    return [{**best, "weight_decay": float(f"{factor * DECAYS[task]:.1g}")} for factor in (1 / 3, 3)]
+
+
+def third(task, tried, best):
+    """Of the third."""
+    near = sorted(RATES, key=lambda rate: abs(math.log(rate / best["learning_rate"])))
+    return [new for rate in near if (new := {**best, "learning_rate": rate}) not in tried][:2]
 
 
 def outcome(task, method, tried, folder):
@@ -101,16 +116,12 @@ def outcome(task, method, tried, folder):
 def search(pairs, scale, folder, jobs):
     """{(task, method): all its settings}, each of them tried."""
     tried = {pair: first(pair[0]) for pair in pairs}
-    progress = Progress(len(pairs) * (len(RATES) + len(FACTORS)), 0)
-    for stage in range(2):
-        if stage == 1:
+    progress = Progress(len(pairs) * (len(FIRST) + 4), 0)
+    for stage in (None, second, third):
+        if stage is not None:
             for (task, method), settings in tried.items():
-                settings += then(task, outcome(task, method, settings, folder)[1])
-        runs = [
-            trial(*pair, scale, i, settings)
-            for pair, listed in tried.items()
-            for i, settings in list(enumerate(listed))[stage * len(RATES) :]
-        ]
+                settings += stage(task, settings, outcome(task, method, settings, folder)[1])
+        runs = [trial(*pair, scale, i, settings) for pair in pairs for i, settings in enumerate(tried[pair])]
         try:
             perform(runs, folder, jobs=jobs, n_threads=1, tell=progress.tell)
         finally:
@@ -118,35 +129,38 @@ def search(pairs, scale, folder, jobs):
     return tried
 
 
-def how(scale):
+def how(scales):
     """The search in words, for the report."""
+    images, checked = (max(scale[part] for scale in scales.values()) for part in ("train", "validation"))
     return (
         "Found by tools/search_hyperparameters.py: the same base recipe for all methods, with more epochs for those "
         f"that sample and for LR; on each of {', '.join(DECAYS)}, every method tried the learning rates "
-        f"{', '.join(f'{rate:g}' for rate in RATES)} and then, with the best of them, a third and three times the "
-        f"weight decay. A trial had {SHORTER:.3g} of the epochs and at most {scale.train:,} training images; the least "
-        f"error on {scale.validation:,} validation images won. The other tasks take over what was found for the one "
-        "most like them. Test images were not used."
+        f"{', '.join(f'{rate:g}' for rate in FIRST)}; with the best of them, a third and three times the weight decay; "
+        f"and with the best decay, two other rates from {RATES[0]:g} to {RATES[-1]:g}. A trial had half of the epochs "
+        f"and at most {images:,} training images, and as many times more weight decay as fewer images; the least error "
+        f"on {checked:,} validation images won. The other tasks take over what was found for the one most like them. "
+        "Test images were not used."
     )
 
 
 def write(path, pairs, tried, scale, folder):
     """The file, these pairs replaced."""
     old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"recipes": {}, "search": {}}
-    recipes, listed = old["recipes"], old["search"].get("trials", {})
+    recipes, listed, scales = old["recipes"], old["search"].get("trials", {}), old["search"].get("scales", {})
     for task, method in pairs:
         found, best = outcome(task, method, tried[task, method], folder) if tried else (None, {})
         recipes.setdefault(task, {})[method] = with_settings(base(task, method), best)
         if found:
             listed.setdefault(task, {})[method] = found
+            scales[task] = vars(scale)
         elif task in listed:
             listed[task].pop(method, None)
     ordered = {task: {m: recipes[task][m] for m in METHODS if m in recipes[task]} for task in DECAYS if task in recipes}
     contents = {
-        "how": how(scale) if tried else "The search's starting points: there was no search yet.",
+        "how": how(scales) if scales else "The search's starting points: there was no search yet.",
         "as": AS,
         "recipes": ordered,
-        "search": {"rates": RATES, "decays": DECAYS, "factors": FACTORS, "scale": vars(scale), "trials": listed},
+        "search": {"rates": RATES, "scales": scales, "trials": listed},
     }
     path.write_text(results.dumps(contents) + "\n", encoding="utf-8")
 
@@ -157,7 +171,7 @@ def parse(argv):
     parser.add_argument("--tasks", nargs="+", choices=list(DECAYS), default=list(DECAYS), metavar="TASK")
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS), metavar="NAME")
     parser.add_argument("--no-trials", action="store_true", help="write the bases")
-    parser.add_argument("--images", type=int, default=20_000, help="training images at most (default 20000)")
+    parser.add_argument("--images", type=int, default=12_500, help="training images at most (default 12500)")
     parser.add_argument("--validation", type=int, default=2_500, help="validation images at most (default 2500)")
     parser.add_argument("--jobs", type=int, default=1, help="processes, of one thread each (default 1)")
     parser.add_argument("--digits", action="store_true", help="on the digits of the package: to try the script")
