@@ -464,6 +464,20 @@ def test_a_killed_worker_is_replaced_by_the_others(tmp_path):
     assert not [p for p in tmp_path.rglob("*") if p.suffix in (".npz", ".lock", ".tmp")]
 
 
+def test_the_small_scale_as_it_is(tmp_path):
+    """Not TINY, as in the other tests: every method learns, and most to restore; short chains take more than this."""
+    assert reproduce("table1", "--jobs", "2", out=tmp_path) == 0
+    found = results.read_all(tmp_path)
+    assert len(found) == 16
+    for name, result in found.items():
+        valid, level = result["history"]["valid_error"], result["task"]["level"] / 100
+        assert min(valid) < 0.8 * valid[0], name
+        if result["method"] not in ("CD-1", "CD-PercLoss"):
+            assert result["test"]["all"] < level, name        # less than the corrupted image itself has
+        assert result["images"] == {"train": 600, "validation": 200, "test": 200}
+    assert (tmp_path / "report.html").is_file()
+
+
 SCRIPT = """
 import sys
 from crbm_fast import _cli
@@ -853,6 +867,7 @@ def test_every_method_gets_the_same_trials(search, tmp_path, monkeypatch):
     monkeypatch.setattr(search, "RATES", (0.0001, 0.001, 0.01, 0.1))
     monkeypatch.setattr(search, "FIRST", (0.001, 0.01))
     monkeypatch.setattr(search, "EPOCHS", {"mnist": (1, 2, 3)})
+    monkeypatch.setattr(search, "TRIAL_EPOCHS", {"mnist": (1, 1, 2)})
     file, task = tmp_path / "h.json", "mnist-noisy-10"
     common = ["--digits", "--images", "40", "--validation", "20", "--write", str(file), "--tasks", task]
     common += ["--out", str(tmp_path / "search")]

@@ -55,10 +55,11 @@ SCALES = {
     scale.name: scale
     for scale in (
         Scale("full"),
-        # every method on every task in a few minutes, without a download; as many steps for LR as for the others
+        # every method on every task in a minute or two, without a download; as many steps for LR as for the others,
+        # and an average over as few steps as there are
         Scale(
-            "small", nh=64, digits=True, train=1000, validation=250, test=250,
-            keywords={"epochs": 8, "batch_size": 10, "start": None},
+            "small", nh=64, digits=True, train=600, validation=200, test=200,
+            keywords={"epochs": 6, "batch_size": 10, "learning_rate": 0.01, "start": None, "averaging": 0.98},
         ),
     )
 }  # fmt: skip
