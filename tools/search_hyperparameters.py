@@ -3,10 +3,9 @@
     CRBM_FAST_DATA=FOLDER python tools/search_hyperparameters.py --out search --jobs 2
 
 Every method has the same base recipe but for the number of epochs, and on every task the same search in three stages:
-the learning rates FIRST with the task's weight decay; a third and three times that decay with the best rate; and the
-two nearest rates of RATES that were not tried with the best decay.  A trial is a run of crbm_fast.experiments on fewer
-images and epochs, scored by the least validation error; nothing is tested.  The best trial's settings go into
-the recipe, and every trial into the file.
+the learning rates RATES with the task's weight decay; a third and three times that decay with the best rate; and two
+more around the best of these.  A trial is a run of crbm_fast.experiments on fewer images and epochs, scored by the
+least validation error; nothing is tested.  The best trial's settings go into the recipe, and every trial into the file.
 
 Fewer images want more weight decay: that of a trial is as many times higher as its images are fewer, so that the
 penalty counts as much beside the sum over the images as it will in the run.
@@ -18,10 +17,10 @@ keep the recipes and trials they have.  With --no-trials the bases themselves ar
 import argparse
 import itertools
 import json
-import math
 import sys
 from pathlib import Path
 
+from crbm_fast import _files
 from crbm_fast.experiments import METHODS, Recipe, Run, Scale, perform, results
 from crbm_fast.experiments.command import Progress
 from crbm_fast.experiments.methods import HYPERPARAMETERS
@@ -40,8 +39,7 @@ AS = {
     "mnist-noisy-20": "mnist-noisy-10",
     **{task.name: "mnist-occluded-8" for side, task in OCCLUDED.items() if side != 8},
 }
-RATES = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03)
-FIRST = (0.001, 0.003, 0.01)
+RATES = (0.001, 0.003, 0.01)
 
 # epochs by data set, of CRBMs trained by inference; by sampling; of LR.  Twice as many of the latter cost as much time.
 EPOCHS = {"mnist": (6, 12, 12), "caltech": (16, 32, 32)}
@@ -86,25 +84,32 @@ def trial(task, method, scale, number, settings):
 
 def first(task):
     """Settings of the first stage."""
-    return [{"learning_rate": rate, "weight_decay": DECAYS[task]} for rate in FIRST]
+    return [{"learning_rate": rate, "weight_decay": DECAYS[task]} for rate in RATES]
 
 
-def second(task, tried, best):
+def second(task, best):
     """Of the second, given the best so far."""
     return [{**best, "weight_decay": float(f"{factor * DECAYS[task]:.1g}")} for factor in (1 / 3, 3)]
 
 
-def third(task, tried, best):
-    """Of the third."""
-    near = sorted(RATES, key=lambda rate: abs(math.log(rate / best["learning_rate"])))
-    return [new for rate in near if (new := {**best, "learning_rate": rate}) not in tried][:2]
+def third(task, best):
+    """Of the third: on where the best is at an end of what was tried, else in between."""
+    rate, decay, low, high = best["learning_rate"], best["weight_decay"], min(RATES), max(RATES)
+    rates = {low: (rate / 3, 2 * rate), high: (3 * rate, rate / 2)}.get(rate, (2 * rate, rate / 2))
+    new = [{**best, "learning_rate": float(f"{r:.1g}")} for r in rates]
+    if decay != DECAYS[task]:
+        new.insert(0, {**best, "weight_decay": float(f"{decay * decay / DECAYS[task]:.1g}")})
+    return new[:2]
 
 
-def outcome(task, method, tried, folder):
+def outcome(task, method, scale, tried, folder):
     """[{settings, valid_error or error, best_epoch, seconds}] of a pair's trials, and the best settings."""
     listed = []
     for i, settings in enumerate(tried):
-        result = results.read(results.path_of(folder, f"{task}/{method}/trial-{i:02d}"))
+        run = trial(task, method, scale, i, settings)
+        result = results.read(results.path_of(folder, run.name))
+        if result is None or result["hash"] != run.hash:
+            raise SystemExit(f"{run.name} was not done, or is of another search; run this again")
         entry = dict(settings)
         if result["error"] is not None:
             entry["error"] = f"{result['error']['type']}: {result['error']['message']}"
@@ -121,11 +126,11 @@ def outcome(task, method, tried, folder):
 def search(pairs, scale, folder, jobs):
     """{(task, method): all its settings}, each of them tried."""
     tried = {pair: first(pair[0]) for pair in pairs}
-    progress = Progress(len(pairs) * (len(FIRST) + 4), 0)
+    progress = Progress(len(pairs) * (len(RATES) + 4), 0)
     for stage in (None, second, third):
         if stage is not None:
             for (task, method), settings in tried.items():
-                settings += stage(task, settings, outcome(task, method, settings, folder)[1])
+                settings += stage(task, outcome(task, method, scale, settings, folder)[1])
         runs = [trial(*pair, scale, i, settings) for pair in pairs for i, settings in enumerate(tried[pair])]
         try:
             perform(runs, folder, jobs=jobs, n_threads=1, tell=progress.tell)
@@ -141,11 +146,11 @@ def how(scales):
         "Found by tools/search_hyperparameters.py: the same base recipe for all methods (its weight decay from a first "
         "look at LR and MLE-BP), with twice as many epochs for those that sample and for LR, which take less time; "
         f"on each of {', '.join(DECAYS)}, every method tried the learning rates "
-        f"{', '.join(f'{rate:g}' for rate in FIRST)}; with the best of them, a third and three times the weight decay; "
-        f"and with the best decay, two other rates from {RATES[0]:g} to {RATES[-1]:g}. A trial had a third or half "
-        f"of the epochs, at most {images:,} training images, and as many times more weight decay as fewer images; the "
-        f"least error on {checked:,} validation images won. The other tasks take over what was found for the one most "
-        "like them. "
+        f"{', '.join(f'{rate:g}' for rate in RATES)}; with the best of them, a third and three times the weight decay; "
+        "and two more around the best of these, further out where that was at an end. A trial had a third or half of "
+        f"the epochs, a moving average over fewer steps, at most {images:,} training images, and as many times more "
+        f"weight decay as fewer images; the least error on {checked:,} validation images won. The other tasks take "
+        "over what was found for the one most like them. "
         "Test images were not used."
     )
 
@@ -155,13 +160,15 @@ def write(path, pairs, tried, scale, folder):
     old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"recipes": {}, "search": {}}
     recipes, listed, scales = old["recipes"], old["search"].get("trials", {}), old["search"].get("scales", {})
     for task, method in pairs:
-        found, best = outcome(task, method, tried[task, method], folder) if tried else (None, {})
+        found, best = outcome(task, method, scale, tried[task, method], folder) if tried else (None, {})
         recipes.setdefault(task, {})[method] = with_settings(base(task, method), best)
         if found:
             listed.setdefault(task, {})[method] = found
             scales[task] = vars(scale)
         elif task in listed:
             listed[task].pop(method, None)
+    listed = {task: by_method for task, by_method in listed.items() if by_method}
+    scales = {task: scale for task, scale in scales.items() if task in listed}
     ordered = {task: {m: recipes[task][m] for m in METHODS if m in recipes[task]} for task in DECAYS if task in recipes}
     contents = {
         "how": how(scales) if scales else "The search's starting points: there was no search yet.",
@@ -169,7 +176,8 @@ def write(path, pairs, tried, scale, folder):
         "recipes": ordered,
         "search": {"rates": RATES, "scales": scales, "trials": listed},
     }
-    path.write_text(results.dumps(contents) + "\n", encoding="utf-8")
+    with _files.replacing(path) as file:
+        file.write((results.dumps(contents) + "\n").encode())
 
 
 def parse(argv):

@@ -9,7 +9,7 @@
     figures.py, report.py          PNG; Markdown and HTML, beside the paper's  data/paper.json
     command.py                     the command line
 
-Nothing else in the package imports this.
+In the package only the command line imports this.
 """
 
 from crbm_fast.experiments.methods import METHODS, Method, Recipe, recipe

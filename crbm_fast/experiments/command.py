@@ -67,11 +67,12 @@ def run(args: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     try:
         return _run(args)
-    except (CommandError, OSError, ValueError) as error:        # data or results that are missing or damaged
+    except (CommandError, OSError, ValueError, RuntimeError) as error:        # data or results missing or damaged
         print(f"crbm-fast reproduce: error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("\ninterrupted; the same command goes on from here", file=sys.stderr)
+        again = "the same command" if args.resume else "the same command without --no-resume"
+        print(f"\ninterrupted; {again} goes on from here", file=sys.stderr)
         return 130
 
 
@@ -118,7 +119,11 @@ def _run(args: argparse.Namespace) -> int:
     _written(write_report(folder))
     lacking = [r.name for r in runs if r.name not in found or found[r.name]["error"] or found[r.name]["hash"] != r.hash]
     if lacking:
-        print(f"{len(lacking)} of {count(len(runs), 'run')} failed: {', '.join(lacking)}", file=sys.stderr)
+        print(
+            f"{len(lacking)} of {count(len(runs), 'run')} failed: {', '.join(lacking)}; one that diverged is done "
+            f"again once its file below {folder / results.RUNS} is removed",
+            file=sys.stderr,
+        )
         return 1
     print(f"everything is there: {count(len(runs), 'run')}, {time_text(seconds)} of work")
     return 0
@@ -206,7 +211,7 @@ class Progress:
             width = len(str(self.total))
             print(f"[{self.done:>{width}}/{self.total}] {event.name}: {text}", flush=True)
         elif event.kind == "lost":
-            print("a process was killed; others go on with its run", file=sys.stderr)
+            print("a process was killed, or ended by an error (above); the others go on", file=sys.stderr)
         if self.terminal and self.running:
             line = f"[{self.done}/{self.total}] " + " | ".join(self.running.values())
             columns = shutil.get_terminal_size().columns

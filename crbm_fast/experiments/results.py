@@ -8,7 +8,8 @@
     best_epoch          the epoch of least validation error, whose parameters were tested
     inference           of the predictions
     validation          {all}: share of wrong pixels in the best epoch
-    test                {all, changed, wrong}: the paper's two errors, and the wrong pixels of each image (zlib, base64)
+    test                {all, changed}: the paper's two errors; {wrong, wrong_changed}: the wrong pixels of each image,
+                        and those that were changed (zlib, base64); pixels {all, changed}: of how many
     demo                the first images of the test set: {clean, corrupted, predicted}, a bit per pixel (base64)
     warnings            of training
     error               null, or {type, message, final} in place of history ... warnings

@@ -41,7 +41,7 @@ from crbm_fast.experiments.methods import METHODS
 from crbm_fast.experiments.results import Result
 from crbm_fast.experiments.runs import Run
 from crbm_fast.model import CRBM
-from crbm_fast.training import Epoch, train
+from crbm_fast.training import DivergenceError, Epoch, train
 
 logger = logging.getLogger("crbm_fast")
 
@@ -78,6 +78,13 @@ class Event:
 
 
 Tell = Callable[[Event], Any]
+
+
+class _Told(BaseException):
+    """What `tell` raised, on its way out of a run: not an error of the run."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
 
 
 @dataclass(frozen=True)
@@ -146,10 +153,13 @@ def perform(
     session = Session(folder, resume, secrets.token_hex(8), n_threads)
     todo = [run for run in runs if not session.finished(run)]
     if min(jobs, len(todo)) <= 1:
-        work(todo, session, tell)
+        try:
+            work(todo, session, tell)
+        except _Told as told:
+            raise told.error from None
         return
     context = multiprocessing.get_context("spawn")       # no copies of this process's threads and locks
-    workers = {}
+    workers, lost = {}, 0
     try:
         for i in range(min(jobs, len(todo))):
             receiver, sender = context.Pipe(duplex=False)
@@ -161,15 +171,23 @@ def perform(
             for ready in multiprocessing.connection.wait(list(workers)):
                 receiver = ready                         # type: ignore[assignment]
                 try:
-                    tell(receiver.recv())
-                except EOFError:
+                    event = receiver.recv()
+                except (EOFError, OSError):              # OSError: killed in the middle of a message
                     i, process = workers.pop(receiver)
                     process.join()
-                    tell(Event("lost" if process.exitcode else "idle", i))
+                    lost += process.exitcode != 0
+                    event = Event("lost" if process.exitcode else "idle", i)
+                tell(event)
     finally:
         for _, process in workers.values():
             process.terminate()
             process.join()
+    left = [run.name for run in todo if not session.finished(run)]
+    if lost and left:
+        raise RuntimeError(
+            f"{lost} of {min(jobs, len(todo))} processes ended early and left {', '.join(left)}. In a script, call "
+            'perform below `if __name__ == "__main__":`, as new processes import the script; or use jobs=1'
+        )
 
 
 def _worker(runs: Sequence[Run], session: Session, number: int, sender: Any) -> None:
@@ -259,7 +277,7 @@ def _recorded(run: Run, session: Session, tell: Tell) -> Result:
                 "error": {
                     "type": type(error).__name__,
                     "message": str(error),
-                    "final": isinstance(error, ArithmeticError),        # DivergenceError: it would diverge again
+                    "final": isinstance(error, DivergenceError),        # it would diverge again
                 },
                 "made": {"seconds": {"total": round(perf_counter() - begin, 2)}},
             }
@@ -274,7 +292,7 @@ def _recorded(run: Run, session: Session, tell: Tell) -> Result:
 
 
 def execute(run: Run, checkpoint: Path, session: Session, tell: Tell) -> Result:
-    """Train, choose the epoch by the validation error, test with the inference of training."""
+    """Train, choose the epoch by the validation error, test with the learner's inference in that epoch."""
     parts = run.task.load(run.scale)
     X, V = parts["train"]
     method = METHODS[run.method]
@@ -285,9 +303,10 @@ def execute(run: Run, checkpoint: Path, session: Session, tell: Tell) -> Result:
     def report(epoch: Epoch, _: CRBM) -> None:
         nonlocal fresh
         fresh += 1
-        tell(
-            Event("epoch", name=run.name, epoch=epoch.epoch, epochs=run.epochs, valid_error=epoch.valid_error)
-        )
+        try:
+            tell(Event("epoch", name=run.name, epoch=epoch.epoch, epochs=run.epochs, valid_error=epoch.valid_error))
+        except Exception as error:
+            raise _Told(error) from None
 
     begin = perf_counter()
     with warnings.catch_warnings(record=True) as caught:
@@ -329,6 +348,8 @@ def _test(model: CRBM, X: Any, V: Any) -> Result:
             "all": results.number(error_all(V, predicted)),
             "changed": results.number(error_changed(V, predicted, X)),
             "wrong": results.pack_counts(np.count_nonzero(predicted != V, axis=1)),
+            "wrong_changed": results.pack_counts(np.count_nonzero((predicted != V) & (X != V), axis=1)),
+            "pixels": {"all": V.size, "changed": int(np.count_nonzero(X != V))},
         },
         "demo": {name: results.pack_bits(part[:DEMO_IMAGES]) for name, part in images.items()},
     }
