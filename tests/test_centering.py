@@ -295,6 +295,10 @@ def test_features_that_are_sparse_or_on_disk(rng, tmp_path):
 def test_models_without_hidden_units_or_features(rng, centering):
     X, V = problem(rng)
     for model, features in ((cf.CRBM(6, 0, 6), X), (cf.CRBM(6, 4, 0), None), (cf.RBM(6, 0), None)):
+        if centering == "features" and features is None:
+            with pytest.raises(ValueError, match="centering='features', but the model has no features"):
+                cf.train(model, features, V, centering=centering)
+            continue
         history = cf.train(model, features, V, epochs=3, learning_rate=0.05, centering=centering, averaging=0.9)
         assert all(np.isfinite(p).all() for p in model.parameters().values())
         assert history[-1].train_error < 0.45
