@@ -1,5 +1,6 @@
 """The commands: what they print and write is what the package gives; every mistake gets one line and its exit code."""
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -143,15 +144,15 @@ def shown(tmp_path_factory):
     """The demo at a tiny size: folder, stdout and stderr."""
     out = tmp_path_factory.mktemp("demo")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo, "SCALE", Scale("demo", nh=8, digits=True, train=200, validation=50, test=40))
+        patch.setattr(demo, "SCALE", Scale("demo", nh=8, digits=True, train=60, validation=50, test=40))
         patch.chdir(out)
         texts = []
-        for more in ([], ["--out", "again.png", "--threads", 1]):
+        for more in ([], ["--out", "again.png", "--jobs", 2]):
             with pytest.MonkeyPatch.context() as capture:
                 streams = {"stdout": [], "stderr": []}
                 for name, parts in streams.items():
                     capture.setattr(f"sys.{name}", _Text(parts))
-                assert run("demo", "--epochs", 2, *more) == 0
+                assert run("demo", "--epochs", 2, "--jobs", 1, *more) == 0
                 texts.append({name: "".join(parts) for name, parts in streams.items()})
     return out, texts
 
@@ -182,14 +183,14 @@ def test_the_demo_prints_the_errors_of_three_methods(shown):
     found = rows(first["stdout"])
     assert list(found) == list(demo.METHODS.values())
     assert {len(cells) for cells in found.values()} == {5}
-    assert "Wrong pixels of 40 test digits, % (learned from 200):" in first["stdout"]
+    assert "Wrong pixels of 40 test digits, % (learned from 60):" in first["stdout"]
     assert re.search(r"Noisy \(10 %\) +Occluded \(8x8\)\n +All  Changed +All  Changed +seconds\n", first["stdout"])
     lines = first["stdout"].splitlines()
     assert len({len(line) for line in lines[3:7]}) == 1        # aligned
     # a line for each training
-    line = r"\[1/6\] noisy, logistic regression: \d+\.\d\d % of the validation pixels wrong in epoch \d of 2, "
+    line = r"6 trainings, 1 at a time\n\[1/6\] noisy, CRBM, belief propagation: \d+\.\d\d % of the validation pixels wrong in epoch \d of 2, "
     assert re.match(line, first["stderr"])
-    assert len(first["stderr"].splitlines()) == 6
+    assert len(first["stderr"].splitlines()) == 7
 
 
 def test_the_demo_is_deterministic(shown):
@@ -203,8 +204,8 @@ def test_the_demo_is_deterministic(shown):
 
 def test_the_demo_s_errors_are_those_of_the_package(shown):
     _, (first, _) = shown
-    recipe = demo.recipe(OCCLUDED[8], "MLE-BP")
-    parts = OCCLUDED[8].load(Scale("demo", digits=True, train=200, validation=50, test=40))
+    recipe = demo.RECIPES["occluded"]
+    parts = OCCLUDED[8].load(Scale("demo", digits=True, train=60, validation=50, test=40))
     model = recipe.make_model(784, 8, 784, seed=0, n_threads=1)
     cf.train(model, *parts["train"], "mle", **{**recipe.train, "epochs": 2}, validation=parts["validation"])
     X, V = parts["test"]
@@ -233,17 +234,10 @@ def test_the_picture_has_five_rows_of_digits(shown):
         assert (seen[row].reshape(-1, 784) != clean).mean() < 0.2
 
 
-def test_methods_get_the_same_settings():
-    """No CRBM has more epochs, another rate or another start than the other."""
-    for task in demo.TASKS:
-        mean_field, bp = (demo.recipe(task, method) for method in ("MLE-MF", "MLE-BP"))
-        assert mean_field == bp
-
-
 def test_the_demo_without_matplotlib(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(demo, "SCALE", Scale("demo", nh=2, digits=True, train=20, validation=10, test=10))
     monkeypatch.setattr(figures, "available", lambda: False)
-    assert run("demo", "--epochs", 1, "--out", tmp_path / "a.png") == 0
+    assert run("demo", "--epochs", 1, "--jobs", 1, "--out", tmp_path / "a.png") == 0
     out, err = capsys.readouterr()
     assert "there will be no picture; figures need matplotlib: pip install" in err
     assert len(rows(out)) == 3
@@ -253,10 +247,31 @@ def test_the_demo_without_matplotlib(tmp_path, monkeypatch, capsys):
 def test_the_demo_shows_a_bar_in_a_terminal(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(demo, "SCALE", Scale("demo", nh=2, digits=True, train=20, validation=10, test=10))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    assert run("demo", "--epochs", 1, "--out", tmp_path / "a.png") == 0
+    assert run("demo", "--epochs", 1, "--jobs", 1, "--out", tmp_path / "a.png") == 0
     err = capsys.readouterr().err
-    assert "[6/6] occluded, CRBM, belief propagation: " in err
-    assert "occluded, CRBM, belief propagation:  83%" in err
+    assert "[6/6] occluded, logistic regression: " in err
+    assert " 83%|" in err
+
+
+def test_the_demo_that_fails(tmp_path, monkeypatch, capsys):
+    recipe = demo.RECIPES["noisy"]
+    wild = dataclasses.replace(recipe, train={**recipe.train, "learning_rate": 1e9, "start": None})
+    monkeypatch.setitem(demo.RECIPES, "noisy", wild)
+    monkeypatch.setattr(demo, "SCALE", Scale("demo", nh=2, digits=True, train=20, validation=10, test=10))
+    assert run("demo", "--epochs", 1, "--jobs", 1, "--out", tmp_path / "a.png") == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.search(r"^crbm-fast demo: error: mnist-noisy-10/\S+: training diverged in epoch 1", err, re.MULTILINE)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_demo_interrupted(tmp_path, monkeypatch, capsys):
+    def interrupt(*args, **kw):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner, "perform", interrupt)
+    assert run("demo", "--out", tmp_path / "a.png") == 130
+    assert capsys.readouterr().err.endswith("\ncrbm-fast demo: interrupted\n")
 
 
 @pytest.mark.parametrize(
@@ -270,7 +285,7 @@ def test_the_demo_shows_a_bar_in_a_terminal(tmp_path, monkeypatch, capsys):
 )
 def test_mistakes_of_the_demo(argv, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(runner, "execute", None)         # nothing is trained
+    monkeypatch.setattr(runner, "perform", None)         # nothing is trained
     assert message in fails(capsys, "demo", *argv)
 
 
@@ -546,7 +561,7 @@ def test_predict_without_v_or_out(data, model, capsys):
     assert re.fullmatch(r"\d+\.\d{3} % of the outputs wrong, on 60 instances of 6\n", capsys.readouterr().out)
     assert run("predict", model, data.with_name("x.npz"), "--out", data.with_name("o.npy")) == 0
     assert capsys.readouterr().out == f"wrote {data.with_name('o.npy')}: outputs (60, 6), uint8\n"
-    assert "x.npz has no V to compare with; name a file for the outputs, --out FILE" in fails(
+    assert "nothing to do: name a file for the outputs, --out FILE; " in fails(
         capsys, "predict", model, data.with_name("x.npz")
     )
     assert "o.npy exists; name another file, or add --force" in fails(

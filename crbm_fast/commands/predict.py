@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     if X is None:
         raise CommandError(f"{args.data} has no X, the features; make it with numpy.savez(FILE, X=X)")
     if args.out is None and V is None:
-        raise CommandError(f"nothing to do: {args.data} has no V to compare with; name a file for the outputs, --out FILE")
+        raise CommandError(f"nothing to do: name a file for the outputs, --out FILE; {args.data} has no V to compare")
     chosen = {name: getattr(args, name) for name in ("method", "max_iter", "tol", "damping")}
     how = {name: value for name, value in chosen.items() if value is not None}
     result = model.predict_proba(X, **how) if args.proba else model.predict(X, **how)

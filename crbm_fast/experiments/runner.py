@@ -273,11 +273,8 @@ def _recorded(run: Run, session: Session, tell: Tell) -> Result:
     return {**head, **body, "made": made}
 
 
-def execute(run: Run, checkpoint: Path | None, session: Session, tell: Tell) -> Result:
-    """Train, choose the epoch by the validation error, test with the inference of training.
-
-    Without a checkpoint the session's `resume` must be False.
-    """
+def execute(run: Run, checkpoint: Path, session: Session, tell: Tell) -> Result:
+    """Train, choose the epoch by the validation error, test with the inference of training."""
     parts = run.task.load(run.scale)
     X, V = parts["train"]
     method = METHODS[run.method]
