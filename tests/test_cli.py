@@ -188,8 +188,8 @@ def test_the_demo_prints_the_errors_of_three_methods(shown):
     lines = first["stdout"].splitlines()
     assert len({len(line) for line in lines[3:7]}) == 1        # aligned
     # a line for each training
-    line = r"6 trainings, 1 at a time\n\[1/6\] noisy, CRBM, belief propagation: \d+\.\d\d % of the validation pixels wrong in epoch \d of 2, "
-    assert re.match(line, first["stderr"])
+    lines = r"6 trainings, 1 at a time\n\[1/6\] noisy, CRBM, belief propagation: \d+\.\d\d % of the validation pixels"
+    assert re.match(lines, first["stderr"])
     assert len(first["stderr"].splitlines()) == 7
 
 

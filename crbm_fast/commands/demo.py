@@ -42,8 +42,8 @@ TASKS = (NOISY_10, OCCLUDED[8])
 SCALE = Scale("demo", nh=128, digits=True)
 
 # The same for all methods, but for the hidden units.  On the validation images each method is within 0.03 % of its best
-# among a few trials (rates of 0.005 to 0.04, weight decays around these, 64 to 128 hidden units).  With the learning rate
-# of 0.01, BP was 0.1 % ahead of mean field on occluded digits: mean field wants a higher one.
+# among a few trials (rates of 0.005 to 0.04, weight decays around these, 64 to 128 hidden units).  With a rate of 0.01
+# BP was 0.1 % ahead of mean field on occluded digits: mean field wants a higher one.
 RECIPES = {
     kind: Recipe(
         {
