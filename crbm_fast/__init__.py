@@ -9,6 +9,7 @@
     _files        models and checkpoints         _reference   the paper in NumPy, for tests and benchmarks
     datasets      images to learn from, and their corruptions
     experiments   the paper's tables and figures (`crbm-fast reproduce`); not imported with the package
+    commands, _cli   the command line, likewise
 
 Start with `infer`, or with `CRBM` and `train`.
 """

@@ -1,57 +1,94 @@
-"""The `crbm-fast` command."""
+"""The `crbm-fast` command: hands over to the commands, and turns what they raise into messages and exit codes."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import warnings
 from collections.abc import Sequence
-from functools import partial
+from typing import NoReturn
 
-from crbm_fast import __version__, show_config
+from crbm_fast import DivergenceError, __version__, show_config
+from crbm_fast.commands import demo, predict, train
+from crbm_fast.commands.shared import CommandError, add_command
 from crbm_fast.experiments import command as reproduce
 
+EPILOG = """\
+examples:
+  crbm-fast demo                                           digits restored and completed, in about a minute
+  crbm-fast train data.npz --out model.npz                 learn V (0 or 1) given X
+  crbm-fast predict model.npz new.npz --out outputs.npz    V for other X
+  crbm-fast reproduce --scale small                        the paper's experiments in a few minutes
 
-def _at_least(low: int, kind: str, text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = low - 1
-    if number < low:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a {kind} integer")
-    return number
+`crbm-fast COMMAND --help` has the options and examples of each.
+"""
 
 
-_positive = partial(_at_least, 1, "positive")
-_seed = partial(_at_least, 0, "non-negative")
+class _Parser(argparse.ArgumentParser):
+    """Mistakes get one line, not the usage of thirty options as well."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="crbm-fast", description="Belief propagation on conditional restricted Boltzmann machines.", epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    parser.add_argument("--version", action="version", version=f"crbm_fast {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for module in (demo, train, predict, reproduce):
+        module.add_parser(commands)
+    add_command(
+        commands, "info", _info, help="print the instruction set, the BLAS and the threads in use",
+        description="Print the instruction set, the BLAS and the threads in use.",
+        epilog="examples:\n  crbm-fast info\n  CRBM_FAST_ISA=avx2 crbm-fast info\n\nexit code: 0",
+    )  # fmt: skip
+    return parser
+
+
+def _info(args: argparse.Namespace) -> int:
+    show_config()
+    return 0
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="crbm-fast", description="Belief propagation on conditional restricted Boltzmann machines."
-    )
-    parser.add_argument("--version", action="version", version=f"crbm_fast {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True)
-    demo = commands.add_parser(
-        "demo",
-        help="infer a random RBM and compare with the paper's matrix form in NumPy",
-        epilog="example: crbm-fast demo --visible 784 --hidden 256",
-    )
-    demo.add_argument("--visible", type=_positive, default=1000, metavar="NV", help="visible units (default 1000)")
-    demo.add_argument("--hidden", type=_positive, default=500, metavar="NH", help="hidden units (default 500)")
-    demo.add_argument("--iterations", type=_positive, default=10, metavar="T", help="iterations (default 10)")
-    demo.add_argument("--seed", type=_seed, default=0, help="seed of the random RBM (default 0)")
-    reproduce.add_parser(commands, _positive)
-    commands.add_parser("info", help="print the instruction set, the BLAS and the threads in use")
-    args = parser.parse_args(argv)
-    if args.command == "info":
-        show_config()
-        return 0
-    if args.command == "reproduce":
-        return reproduce.run(args)
-    from crbm_fast._demo import demo as run
+    """Run the command; returns its exit code.
 
-    return run(args.visible, args.hidden, args.iterations, args.seed)
+    0 done; 1 the work was done and failed (training diverged, a run of `reproduce` failed, memory was too small);
+    2 a mistake in the command, its files or its data; 130 interrupted.
+    """
+    args = _parser().parse_args(argv)
+    name = f"crbm-fast {args.command}"
+
+    def show(message: Warning | str, category: type[Warning], *where: object) -> None:
+        print(f"{name}: warning: {message}", file=sys.stderr)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show           # type: ignore[assignment]
+        try:
+            code: int = args.run(args)
+            sys.stdout.flush()
+            return code
+        except BrokenPipeError:               # crbm-fast ... | head
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 128 + 13                   # as the shell tells of a program that SIGPIPE ended
+        except (CommandError, OSError, ValueError) as error:
+            known = isinstance(error, OSError) and error.filename is not None and error.strerror is not None
+            text = f"{error.filename}: {error.strerror}" if known else str(error)         # type: ignore[union-attr]
+            print(f"{name}: error: {text}", file=sys.stderr)
+            return 2
+        except (DivergenceError, RuntimeError) as error:      # RuntimeError: processes of `reproduce` that died
+            print(f"{name}: error: {error}", file=sys.stderr)
+            return 1
+        except MemoryError as error:
+            print(f"{name}: error: not enough memory: {error}", file=sys.stderr)
+            return 1
+        except KeyboardInterrupt as stop:     # the command may say how to go on
+            print(f"\n{name}: interrupted{'; ' if str(stop) else ''}{stop}", file=sys.stderr)
+            return 130
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import crbm_fast as cf
-from crbm_fast import _ckernels, _cli, inference
+from crbm_fast import _ckernels, inference
 
 ROOT = Path(__file__).parents[1]
 
@@ -108,36 +108,6 @@ def test_nothing_but_numpy_and_scipy_is_imported():
     )
     imported = ast.literal_eval(run_python("-c", code).stdout)
     assert [name for name in imported if not name.startswith("_cython_")] == ["crbm_fast"]
-
-
-# --- command line -------------------------------------------------------------------------------------------------
-
-
-def test_demo_compares_and_agrees(capsys):
-    assert _cli.main(["demo", "--visible", "60", "--hidden", "40", "--iterations", "3"]) == 0
-    out = capsys.readouterr().out
-    assert "60 visible and 40 hidden units" in out
-    assert "they agree" in out
-
-
-def test_info(capsys):
-    assert _cli.main(["info"]) == 0
-    assert "instruction set" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        ([], "the following arguments are required: command"),
-        (["demo", "--visible", "0"], "'0' is not a positive integer"),
-        (["nonsense"], "invalid choice: 'nonsense'"),
-    ],
-)
-def test_bad_command_lines(argv, message, capsys):
-    with pytest.raises(SystemExit) as stop:
-        _cli.main(argv)
-    assert stop.value.code == 2
-    assert message in capsys.readouterr().err
 
 
 # --- documents ----------------------------------------------------------------------------------------------------

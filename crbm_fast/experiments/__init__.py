@@ -7,9 +7,9 @@
     results.py    read_all         one JSON per run, all that the rest needs
     claims.py     judge            what the paper says of the methods, and whether the runs agree
     figures.py, report.py          PNG; Markdown and HTML, beside the paper's  data/paper.json
-    command.py                     the command line
+    command.py                     `crbm-fast reproduce`
 
-In the package only the command line imports this.
+Nothing else in the package imports this, but for the command line: `crbm-fast demo` is six runs of it.
 """
 
 from crbm_fast.experiments.methods import METHODS, Method, Recipe, recipe

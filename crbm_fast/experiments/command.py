@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from crbm_fast import _validation as check
+from crbm_fast.commands.shared import CommandError, add_command, positive
 from crbm_fast.experiments import figures, results, runner, tasks
 from crbm_fast.experiments.claims import ERRORS, paper_cell
 from crbm_fast.experiments.methods import METHODS
@@ -35,16 +36,11 @@ exit code: 0 all runs are there, 1 a run failed, 2 a mistake in the command or d
 """
 
 
-class CommandError(Exception):
-    """A mistake in the command: what to tell the user."""
-
-
-def add_parser(commands: Any, positive: Any) -> None:
-    """Add `reproduce` to the subparsers; `positive` parses a positive integer."""
-    parser = commands.add_parser(
-        "reproduce", help="run the paper's experiments and write a report", epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+def add_parser(commands: Any) -> None:
+    """Add `reproduce` to the subparsers."""
+    parser = add_command(
+        commands, "reproduce", run, help="run the paper's experiments and write a report", epilog=EPILOG
+    )
     parser.add_argument(
         "targets", nargs="*", metavar="TARGET",
         help="table1, table2, table3, fig-occlusion, fig-convergence, fig-demo (default: all)",
@@ -67,13 +63,9 @@ def run(args: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
     try:
         return _run(args)
-    except (CommandError, OSError, ValueError, RuntimeError) as error:        # data or results missing or damaged
-        print(f"crbm-fast reproduce: error: {error}", file=sys.stderr)
-        return 2
     except KeyboardInterrupt:
         again = "the same command" if args.resume else "the same command without --no-resume"
-        print(f"\ninterrupted; {again} goes on from here", file=sys.stderr)
-        return 130
+        raise KeyboardInterrupt(f"{again} goes on from here") from None
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from crbm_fast.experiments import claims, results
 from crbm_fast.experiments.results import Result
@@ -86,22 +87,49 @@ def demo(found: Mapping[str, Result]) -> bytes | None:
         if result is None or result["demo"] is None:
             continue
         images = {name: results.unpack_bits(part, claims.PIXELS) for name, part in result["demo"].items()}
+        shades = {name: _WHITE * part[..., np.newaxis] for name, part in images.items()}
+        if task.kind == "occluded":                    # what is missing, not only the background's value
+            shades["corrupted"][task.patches(images["clean"], "test")] = _MISSING
         if not rows:
-            rows.append(("original", images["clean"]))
-        rows += [(f"{task.kind}, {task.amount}", images["corrupted"]), (words, images["predicted"])]
-    if not rows:
-        return None
+            rows.append(("original", shades["clean"]))
+        rows += [(f"{task.kind}, {task.amount}", shades["corrupted"]), (words, shades["predicted"])]
+    return _montage(rows) if rows else None
+
+
+# Of the demo: values of pixels (the missing ones darker than any threshold of a black and white picture), pixels of the
+# picture per pixel of an image, between images, between a group of rows and the next, for the labels, and around all.
+_WHITE, _MISSING = np.array([255, 255, 255], np.uint8), np.array([52, 84, 138], np.uint8)
+_ZOOM, _GAP, _GROUP, _LABELS, _MARGIN = 3, 5, 16, 132, 8
+
+
+def grid(n_rows: int, count: int) -> tuple[int, int, NDArray[np.intp], NDArray[np.intp]]:
+    """Height and width of the demo in pixels, the tops of its rows and the lefts of its images; rows 1 and 3 begin a
+    group.  Pixel (i, j) of an image is the 3x3 pixels at (top + 3 i, left + 3 j)."""
+    side = 28 * _ZOOM
+    row, column = np.arange(n_rows), np.arange(count)
+    tops = _MARGIN + row * (side + _GAP) + (row + 1) // 2 * (_GROUP - _GAP)
+    lefts = _LABELS + column * (side + _GAP)
+    return int(tops[-1]) + side + _MARGIN, int(lefts[-1]) + side + _MARGIN, tops, lefts
+
+
+def _montage(rows: list[tuple[str, NDArray[np.uint8]]]) -> bytes:
+    """Labelled rows of images (count, 784, 3), pixel by pixel."""
     from matplotlib.figure import Figure
 
-    count = len(rows[0][1])
-    fig = Figure(figsize=(1.3 + 0.95 * count, 0.95 * len(rows)), layout="constrained")
-    axes = np.atleast_2d(fig.subplots(len(rows), count))
-    for row, (label, images) in zip(axes, rows, strict=True):
-        for ax, image in zip(row, images, strict=True):
-            ax.imshow(image.reshape(28, 28), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
-            ax.set(xticks=[], yticks=[])
-        row[0].set_ylabel(label, rotation=0, ha="right", va="center")
-    return _png(fig)
+    height, width, tops, lefts = grid(len(rows), len(rows[0][1]))
+    canvas = np.full((height, width, 3), 255, np.uint8)
+    dpi = 100
+    fig = Figure(figsize=(width / dpi, height / dpi), dpi=dpi)
+    for top, (label, images) in zip(tops, rows, strict=True):
+        for left, image in zip(lefts, images, strict=True):
+            large = image.reshape(28, 28, 3).repeat(_ZOOM, axis=0).repeat(_ZOOM, axis=1)
+            canvas[top : top + len(large), left : left + len(large)] = large
+        fig.text(
+            (_LABELS - 12) / width, 1 - (top + 14 * _ZOOM) / height, label, ha="right", va="center", fontsize=11,
+            color="0.2",
+        )  # fmt: skip
+    fig.figimage(canvas, zorder=-1, origin="upper")
+    return _png(fig, dpi)
 
 
 def _done(found: Mapping[str, Result], name: str) -> Result | None:
@@ -119,7 +147,7 @@ def _axes(size: tuple[float, float]) -> tuple[Any, Any]:
     return fig, ax
 
 
-def _png(fig: Any) -> bytes:
+def _png(fig: Any, dpi: int = 150) -> bytes:
     out = io.BytesIO()
-    fig.savefig(out, format="png", dpi=150, metadata={"Software": None})
+    fig.savefig(out, format="png", dpi=dpi, metadata={"Software": None})
     return out.getvalue()

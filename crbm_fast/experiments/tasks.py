@@ -103,6 +103,10 @@ class Task:
             return datasets.flip(V, self.level / 100, seed=seed)
         return datasets.occlude(V, self.level, value=background, seed=seed)[0]
 
+    def patches(self, V: Images, part: str) -> NDArray[np.bool_]:
+        """Which pixels `corrupt` sets to the background, for a task that is occluded."""
+        return datasets.occlude(V, self.level, value=0, seed=CORRUPTION_SEEDS[part])[1]
+
     def load(self, scale: Scale) -> dict[str, tuple[Images, Images]]:
         """{part: (X, V)}, as many images as the scale has; FileNotFoundError if the data set is not here."""
         splits = load(self.data, scale.digits)

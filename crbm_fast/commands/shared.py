@@ -1,0 +1,139 @@
+"""What commands share: numbers on the command line, files of data, files to write."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crbm_fast import _files
+from crbm_fast import _validation as check
+
+
+class CommandError(Exception):
+    """A mistake of the user: what to tell them."""
+
+
+def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], int], **texts: str) -> Any:
+    """A parser of a command among the subparsers; its epilog keeps its lines."""
+    parser = commands.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter, **texts)
+    parser.set_defaults(run=run)
+    return parser
+
+
+# --- numbers --------------------------------------------------------------------------------------------------------
+
+
+def integer(low: int, high: int, kind: str) -> Callable[[str], int]:
+    """A parser of the integers from `low` to `high`; kind: what they are, "a positive integer"."""
+
+    def parse(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = low - 1
+        if not low <= number <= high:
+            raise argparse.ArgumentTypeError(f"{text!r} is not {kind}")
+        return number
+
+    return parse
+
+
+positive = integer(1, 2**63 - 1, "a positive integer")
+natural = integer(0, 2**63 - 1, "a non-negative integer")
+threads = integer(1, 1024, "an integer from 1 to 1024")
+
+
+def real(low: float, below: float, *, above: bool = False) -> Callable[[str], float]:
+    """A parser of numbers in [low, below); above: in (low, below)."""
+
+    def parse(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if not low <= number < below or (above and number == low):
+            limit = f" and below {below:g}" if math.isfinite(below) else ""
+            raise argparse.ArgumentTypeError(
+                f"{text!r} is not a number {'above' if above else 'of at least'} {low:g}{limit}"
+            )
+        return number
+
+    return parse
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+
+
+def read_data(path: Path) -> dict[str, NDArray[Any]]:
+    """X (N, nx) and V (N, nv), what the .npz has of them: real numbers, as many rows in both; V as uint8, 0 or 1.
+
+    Runs no code of the file.
+    """
+    how = "make it with numpy.savez(FILE, X=X, V=V)"
+    try:
+        with open(path, "rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise CommandError(f"{path} holds one array without a name; {how}")
+            names = list(archive)
+            arrays = {name: np.asarray(archive[name]) for name in ("X", "V") if name in names}
+    except (CommandError, MemoryError, OSError):
+        raise
+    except Exception as error:           # zipfile, zlib and NumPy raise many kinds
+        reason = "it holds Python objects, which may run code" if "allow_pickle" in str(error) else str(error)
+        raise CommandError(f"{path} is not an .npz of plain arrays, or is damaged: {reason}; {how}") from error
+    if not arrays:
+        found = f"it has {', '.join(names)}" if names else "it is empty"
+        raise CommandError(f"{path} has neither X (features) nor V (outputs), {found}; {how}")
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiub":
+            raise CommandError(f"{path}: {name} has dtype {array.dtype}; expected real numbers")
+        if array.ndim != 2 or array.size == 0:
+            raise CommandError(f"{path}: {name} has shape {array.shape}; expected (instances, columns), none of them 0")
+    if len({len(array) for array in arrays.values()}) > 1:
+        rows = " and ".join(f"{name} has {len(array)}" for name, array in arrays.items())
+        raise CommandError(f"{path}: {rows} rows; expected an instance in each row of both")
+    if "V" in arrays:
+        try:
+            arrays["V"] = check.as_states("V", arrays["V"])
+        except ValueError as error:
+            raise CommandError(f"{path}: {error}") from error
+    return arrays
+
+
+def check_out(option: str, path: Path, *, force: bool, others: Mapping[str, Path | None]) -> None:
+    """Raise CommandError, before any work is done, if `path` cannot be written or should not be.
+
+    Parameters
+    ----------
+    option : str
+        That names the file: "--out".
+    path : Path
+    force : bool
+        Whether an existing file may be replaced.
+    others : mapping
+        {how it is called: path} of the command's other files.
+    """
+    for name, other in others.items():
+        if other is not None and os.path.abspath(path) == os.path.abspath(other):
+            raise CommandError(f"{option} {path} is also {name}; name another file")
+    folder = path.absolute().parent
+    try:
+        _files.check_folder(path)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        reason = error.strerror or f"there is no folder {folder}"
+        raise CommandError(f"{option} {path} cannot be written: {reason}") from error
+    if path.exists() and not path.is_file():
+        raise CommandError(f"{option} {path} is not a file")
+    if path.exists() and not force:
+        raise CommandError(f"{option} {path} exists; name another file, or add --force to replace it")
