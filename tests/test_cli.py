@@ -1,6 +1,7 @@
 """The commands: what they print and write is what the package gives; every mistake gets one line and its exit code."""
 
 import dataclasses
+import inspect
 import os
 import re
 import subprocess
@@ -340,6 +341,16 @@ def test_train_and_predict_are_the_package(data, capsys):
         np.testing.assert_array_equal(found, want)
         error = f"{100 * np.mean((want > 0.5) != V):.3f} % of the outputs wrong, on 60 instances of 6\n"
         assert capsys.readouterr().out.endswith(error)
+
+
+def test_defaults_are_those_of_the_function():
+    """And the help says so."""
+    parser = _cli._parser()._subparsers._group_actions[0].choices["train"]
+    given = vars(parser.parse_args(["data.npz", "--out", "m.npz"]))
+    for name, parameter in inspect.signature(cf.train).parameters.items():
+        if name in given and name != "resume":            # goes on unless told otherwise
+            assert given[name] == parameter.default, name
+    assert f"of Adam (default {cf.optimizers.Adam().learning_rate:g})" in parser.format_help()
 
 
 @pytest.mark.parametrize("learner", cf.learners.LEARNERS)

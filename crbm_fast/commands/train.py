@@ -17,6 +17,7 @@ import numpy as np
 from crbm_fast.commands.shared import CommandError, add_command, check_out, natural, positive, read_data, real, threads
 from crbm_fast.learners import LEARNERS
 from crbm_fast.model import CRBM, RBM
+from crbm_fast.optimizers import Adam
 from crbm_fast.training import DivergenceError, train
 
 EPILOG = """\
@@ -55,7 +56,8 @@ def add_parser(commands: Any) -> None:
     add("--hidden", type=natural, metavar="NH", help=f"hidden units (default {HIDDEN}; 0 for logistic)")
     add("--epochs", type=natural, default=20, metavar="N", help="passes over the data (default 20)")
     add("--batch-size", type=positive, default=40, metavar="N", help="instances per step (default 40)")
-    add("--learning-rate", type=real(0, np.inf, above=True), metavar="RATE", help="of Adam (default 0.001)")
+    add("--learning-rate", type=real(0, np.inf, above=True), metavar="RATE",
+        help=f"of Adam (default {Adam().learning_rate:g})")  # fmt: skip
     add("--schedule", choices=("constant", "linear", "cosine"), default="constant",
         help="how the learning rate falls over the epochs (default constant)")  # fmt: skip
     add("--weight-decay", type=real(0, np.inf), default=0.0, metavar="DECAY",
