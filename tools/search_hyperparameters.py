@@ -2,16 +2,22 @@
 
     CRBM_FAST_DATA=FOLDER python tools/search_hyperparameters.py --out search --jobs 2
 
-Every method has the same base recipe but for the number of epochs, and on every task the same search in three stages:
-the learning rates RATES with the task's weight decay; a third and three times that decay with the best rate; and two
-more around the best of these.  A trial is a run of crbm_fast.experiments on fewer images and epochs, scored by the
-least validation error; nothing is tested.  The best trial's settings go into the recipe, and every trial into the file.
+Every method has the same base recipe but for the number of epochs, and on every task the same search in four stages:
+the learning rates RATES with the task's weight decay; a third and three times that decay with the best rate; two more
+around the best of these; and the other rates with the best decay, or if that is the first, decays in between.  A trial
+is a run of crbm_fast.experiments on fewer images and epochs, scored by the least validation error; nothing is tested.
+The best trial's settings go into the recipe, and every trial into the file.
 
 Fewer images want more weight decay: that of a trial is as many times higher as its images are fewer, so that the
 penalty counts as much beside the sum over the images as it will in the run.
 
 Killed, the same command goes on; the file is written when all trials are there.  Tasks and methods that are left out
 keep the recipes and trials they have.  With --no-trials the bases themselves are written.
+
+    python tools/search_hyperparameters.py --revise results
+
+What few steps suggest may be too much for many: CD leads away from its logistic start.  After the runs at full scale
+this divides the learning rate by ten where a method has more validation error than LR, for the next `reproduce`.
 """
 
 import argparse
@@ -21,10 +27,10 @@ import sys
 from pathlib import Path
 
 from crbm_fast import _files
-from crbm_fast.experiments import METHODS, Recipe, Run, Scale, perform, results
+from crbm_fast.experiments import METHODS, SCALES, TASKS, Recipe, Run, Scale, perform, recipe, results
 from crbm_fast.experiments.command import Progress
 from crbm_fast.experiments.methods import HYPERPARAMETERS
-from crbm_fast.experiments.tasks import OCCLUDED, TASKS
+from crbm_fast.experiments.tasks import OCCLUDED, TABLES
 
 # {task that is searched: weight decay}, as a first look at LR and MLE-BP suggests: few images want more of it, and a
 # pixel outside of a patch, which is its feature, less.
@@ -37,7 +43,8 @@ DECAYS = {
 # the others: more tasks, no more tuning
 AS = {
     "mnist-noisy-20": "mnist-noisy-10",
-    **{task.name: "mnist-occluded-8" for side, task in OCCLUDED.items() if side != 8},
+    "mnist-occluded-12": "mnist-occluded-8",
+    **{task.name: "mnist-occluded-12" for side, task in OCCLUDED.items() if side > 12},
 }
 RATES = (0.001, 0.003, 0.01)
 
@@ -87,12 +94,12 @@ def first(task):
     return [{"learning_rate": rate, "weight_decay": DECAYS[task]} for rate in RATES]
 
 
-def second(task, best):
+def second(task, best, tried):
     """Of the second, given the best so far."""
     return [{**best, "weight_decay": float(f"{factor * DECAYS[task]:.1g}")} for factor in (1 / 3, 3)]
 
 
-def third(task, best):
+def third(task, best, tried):
     """Of the third: on where the best is at an end of what was tried, else in between."""
     rate, decay, low, high = best["learning_rate"], best["weight_decay"], min(RATES), max(RATES)
     rates = {low: (rate / 3, 2 * rate), high: (3 * rate, rate / 2)}.get(rate, (2 * rate, rate / 2))
@@ -100,6 +107,13 @@ def third(task, best):
     if decay != DECAYS[task]:
         new.insert(0, {**best, "weight_decay": float(f"{decay * decay / DECAYS[task]:.1g}")})
     return new[:2]
+
+
+def fourth(task, best, tried):
+    """Of the fourth: the other rates with a decay that is not the first; or decays in between."""
+    if best["weight_decay"] != DECAYS[task]:
+        return [new for rate in RATES if (new := {**best, "learning_rate": rate}) not in tried][:2]
+    return [{**best, "weight_decay": float(f"{factor * DECAYS[task]:.1g}")} for factor in (0.6, 2)]
 
 
 def outcome(task, method, scale, tried, folder):
@@ -126,11 +140,11 @@ def outcome(task, method, scale, tried, folder):
 def search(pairs, scale, folder, jobs):
     """{(task, method): all its settings}, each of them tried."""
     tried = {pair: first(pair[0]) for pair in pairs}
-    progress = Progress(len(pairs) * (len(RATES) + 4), 0)
-    for stage in (None, second, third):
+    progress = Progress(len(pairs) * (len(RATES) + 6), 0)
+    for stage in (None, second, third, fourth):
         if stage is not None:
             for (task, method), settings in tried.items():
-                settings += stage(task, outcome(task, method, scale, settings, folder)[1])
+                settings += stage(task, outcome(task, method, scale, settings, folder)[1], settings)
         runs = [trial(*pair, scale, i, settings) for pair in pairs for i, settings in enumerate(tried[pair])]
         try:
             perform(runs, folder, jobs=jobs, n_threads=1, tell=progress.tell)
@@ -139,45 +153,86 @@ def search(pairs, scale, folder, jobs):
     return tried
 
 
-def how(scales):
+def how(scales, revised):
     """The search in words, for the report."""
+    again = ", ".join("{method} on {task}".format(**revision) for revision in revised)
     images, checked = (max(scale[part] for scale in scales.values()) for part in ("train", "validation"))
     return (
         "Found by tools/search_hyperparameters.py: the same base recipe for all methods (its weight decay from a first "
         "look at LR and MLE-BP), with twice as many epochs for those that sample and for LR, which take less time; "
         f"on each of {', '.join(DECAYS)}, every method tried the learning rates "
         f"{', '.join(f'{rate:g}' for rate in RATES)}; with the best of them, a third and three times the weight decay; "
-        "and two more around the best of these, further out where that was at an end. A trial had a third or half of "
+        "two more around the best of these, further out where that was at an end; and the other rates with the best "
+        "decay, or where that was the first, decays in between. A trial had a third or half of "
         f"the epochs, a moving average over fewer steps, at most {images:,} training images, and as many times more "
         f"weight decay as fewer images; the least error on {checked:,} validation images won. The other tasks take "
         "over what was found for the one most like them. "
-        "Test images were not used."
-    )
+        + (f"A run that ended with more validation error than LR was done again with a tenth of the rate: {again}. "
+           if revised else "") + "Test images were not used."
+    )  # fmt: skip
 
 
-def write(path, pairs, tried, scale, folder):
-    """The file, these pairs replaced."""
-    old = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"recipes": {}, "search": {}}
-    recipes, listed, scales = old["recipes"], old["search"].get("trials", {}), old["search"].get("scales", {})
-    for task, method in pairs:
-        found, best = outcome(task, method, scale, tried[task, method], folder) if tried else (None, {})
-        recipes.setdefault(task, {})[method] = with_settings(base(task, method), best)
-        if found:
-            listed.setdefault(task, {})[method] = found
-            scales[task] = vars(scale)
-        elif task in listed:
-            listed[task].pop(method, None)
-    listed = {task: by_method for task, by_method in listed.items() if by_method}
-    scales = {task: scale for task, scale in scales.items() if task in listed}
-    ordered = {task: {m: recipes[task][m] for m in METHODS if m in recipes[task]} for task in DECAYS if task in recipes}
+def read(path):
+    """The file."""
+    if not path.exists():
+        return {"as": AS, "recipes": {}, "search": {"scales": {}, "trials": {}, "revised": []}}
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def write(path, contents):
+    """The file, in order, and in words what is in it."""
+    recipes, kept = contents["recipes"], contents["search"]
+    trials = {task: by_method for task, by_method in kept["trials"].items() if by_method}
+    scales = {task: scale for task, scale in kept["scales"].items() if task in trials}
     contents = {
-        "how": how(scales) if scales else "The search's starting points: there was no search yet.",
+        "how": how(scales, kept["revised"]) if scales else "The search's starting points: there was no search yet.",
         "as": AS,
-        "recipes": ordered,
-        "search": {"rates": RATES, "scales": scales, "trials": listed},
+        "recipes": {t: {m: recipes[t][m] for m in METHODS if m in recipes[t]} for t in TASKS if t in recipes},
+        "search": {"rates": RATES, "scales": scales, "trials": trials, "revised": kept["revised"]},
     }
     with _files.replacing(path) as file:
         file.write((results.dumps(contents) + "\n").encode())
+
+
+def replace(path, pairs, tried, scale, folder):
+    """Write the recipes and trials of these pairs in place of those that the file has."""
+    contents = read(path)
+    for task, method in pairs:
+        found, best = outcome(task, method, scale, tried[task, method], folder) if tried else ([], {})
+        contents["recipes"].setdefault(task, {})[method] = with_settings(base(task, method), best)
+        contents["search"]["trials"].setdefault(task, {})[method] = found
+        if not found:
+            del contents["search"]["trials"][task][method]
+        contents["search"]["scales"][task] = vars(scale)
+    like = {task for task in TASKS if task in dict(pairs) or AS.get(task) in dict(pairs)}
+    gone = [r for r in contents["search"]["revised"] if r["task"] in like and r["method"] in {m for _, m in pairs}]
+    for revision in gone:
+        contents["search"]["revised"].remove(revision)
+        if revision["task"] in AS:
+            contents["recipes"].get(revision["task"], {}).pop(revision["method"], None)
+    write(path, contents)
+
+
+def revise(path, folder):
+    """Divide learning rates by ten where a run has more validation error than LR; returns whose."""
+    contents, found, revised = read(path), results.read_all(folder), []
+    for task, method in itertools.product([task for pair in TABLES.values() for task in pair], METHODS):
+        result, least = (found.get(f"{task.name}/{name}") for name in (method, "LR"))
+        if not result or not least or result["error"] or least["error"] or METHODS[method].learner == "logistic":
+            continue
+        run = Run(task, method, SCALES["full"], recipe(task, method))
+        errors = result["validation"]["all"], least["validation"]["all"]
+        if result["hash"] == run.hash and errors[0] > errors[1]:
+            old = run.recipe.train["learning_rate"]
+            new = with_settings(run.recipe.facts(), {"learning_rate": float(f"{old / 10:.3g}")})
+            contents["recipes"].setdefault(task.name, {})[method] = {group: v for group, v in new.items() if v}
+            revised.append({
+                "task": task.name, "method": method, "learning_rate": old, "valid_error": errors[0],
+                "valid_error of LR": errors[1], "now": new["train"]["learning_rate"],
+            })  # fmt: skip
+    contents["search"]["revised"] += revised
+    write(path, contents)
+    return revised
 
 
 def parse(argv):
@@ -185,6 +240,7 @@ def parse(argv):
     parser.add_argument("--out", type=Path, default=Path("search"), help="folder of the trials (default search)")
     parser.add_argument("--tasks", nargs="+", choices=list(DECAYS), default=list(DECAYS), metavar="TASK")
     parser.add_argument("--methods", nargs="+", choices=list(METHODS), default=list(METHODS), metavar="NAME")
+    parser.add_argument("--revise", type=Path, metavar="RESULTS", help="search nothing; look at runs at full scale")
     parser.add_argument("--no-trials", action="store_true", help="write the bases")
     parser.add_argument("--images", type=int, default=12_500, help="training images at most (default 12500)")
     parser.add_argument("--validation", type=int, default=2_500, help="validation images at most (default 2500)")
@@ -197,11 +253,15 @@ def parse(argv):
 
 def main(argv=None):
     args = parse(argv)
+    if args.revise:
+        for revision in revise(args.write, args.revise):
+            print("{task}/{method}: {valid_error:.5f}, now with a learning rate of {now:g}".format(**revision))
+        return
     scale = Scale("search", digits=args.digits, train=args.images, validation=args.validation, test=0)
     pairs = list(itertools.product(args.tasks, args.methods))
     args.out.mkdir(parents=True, exist_ok=True)
     tried = None if args.no_trials else search(pairs, scale, args.out, args.jobs)
-    write(args.write, pairs, tried, scale, args.out)
+    replace(args.write, pairs, tried, scale, args.out)
     print(f"wrote {args.write}")
 
 

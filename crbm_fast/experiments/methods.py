@@ -119,8 +119,8 @@ class Recipe:
 
 @cache
 def hyperparameters(path: Path = HYPERPARAMETERS) -> dict[str, Any]:
-    """The file: "recipes" {task: {method: recipe}}, "as" {task: the task whose recipes it shares}, "how" they were
-    found, and "search", every trial of it."""
+    """The file: "recipes" {task: {method: recipe}}, "as" {task: the task whose recipes it takes where it has none},
+    "how" they were found, and "search", every trial of it."""
     contents: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return contents
 
@@ -128,8 +128,9 @@ def hyperparameters(path: Path = HYPERPARAMETERS) -> dict[str, Any]:
 def recipe(task: Task, method: str) -> Recipe:
     """The recipe of the committed file; KeyError, with the names, if it has none."""
     contents = hyperparameters()
-    name = contents["as"].get(task.name, task.name)
-    try:
-        return Recipe(**contents["recipes"][name][method])
-    except KeyError:
-        raise KeyError(f"{HYPERPARAMETERS.name} has no recipe for {method} on {task.name}") from None
+    name = task.name
+    while name is not None:
+        if method in contents["recipes"].get(name, {}):
+            return Recipe(**contents["recipes"][name][method])
+        name = contents["as"].get(name)
+    raise KeyError(f"{HYPERPARAMETERS.name} has no recipe for {method} on {task.name}")
