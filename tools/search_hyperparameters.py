@@ -16,8 +16,9 @@ keep the recipes and trials they have.  With --no-trials the bases themselves ar
 
     python tools/search_hyperparameters.py --revise results
 
-What few steps suggest may be too much for many: CD leads away from its logistic start.  After the runs at full scale
-this divides the learning rate by ten where a method has more validation error than LR, for the next `reproduce`.
+What few steps on few images suggest may not be right for many: CD leads away from its logistic start at such rates,
+MSSVM learns hardly anything at others.  After the runs at full scale this changes rates for the next `reproduce`, by
+the validation errors; see `revise`.
 """
 
 import argparse
@@ -155,7 +156,7 @@ def search(pairs, scale, folder, jobs):
 
 def how(scales, revised):
     """The search in words, for the report."""
-    again = ", ".join("{method} on {task}".format(**revision) for revision in revised)
+    again = ", ".join(dict.fromkeys("{method} on {task}".format(**revision) for revision in revised))
     images, checked = (max(scale[part] for scale in scales.values()) for part in ("train", "validation"))
     return (
         "Found by tools/search_hyperparameters.py: the same base recipe for all methods (its weight decay from a first "
@@ -167,8 +168,9 @@ def how(scales, revised):
         f"the epochs, a moving average over fewer steps, at most {images:,} training images, and as many times more "
         f"weight decay as fewer images; the least error on {checked:,} validation images won. The other tasks take "
         "over what was found for the one most like them. "
-        + (f"A run that ended with more validation error than LR was done again with a tenth of the rate: {again}. "
-           if revised else "") + "Test images were not used."
+        + (f"At full scale some rates were then changed by the validation error ({again}): to a tenth where a method "
+           "was worse than LR, to ten times where the search ended below its first rates, and back where that was "
+           "worse. " if revised else "") + "Test images were not used."
     )  # fmt: skip
 
 
@@ -214,25 +216,38 @@ def replace(path, pairs, tried, scale, folder):
 
 
 def revise(path, folder):
-    """Divide learning rates by ten where a run has more validation error than LR; returns whose."""
-    contents, found, revised = read(path), results.read_all(folder), []
+    """Change learning rates by what runs at full scale say of them; returns the changes.
+
+    Twice per task and method at most: a tenth where a run has more validation error than LR; ten times as much where
+    the search ended below its first rates; and back, where the first change has made it worse.
+    """
+    contents, found, changes = read(path), results.read_all(folder), []
     for task, method in itertools.product([task for pair in TABLES.values() for task in pair], METHODS):
         result, least = (found.get(f"{task.name}/{name}") for name in (method, "LR"))
         if not result or not least or result["error"] or least["error"] or METHODS[method].learner == "logistic":
             continue
         run = Run(task, method, SCALES["full"], recipe(task, method))
-        errors = result["validation"]["all"], least["validation"]["all"]
-        if result["hash"] == run.hash and errors[0] > errors[1]:
-            old = run.recipe.train["learning_rate"]
-            new = with_settings(run.recipe.facts(), {"learning_rate": float(f"{old / 10:.3g}")})
-            contents["recipes"].setdefault(task.name, {})[method] = {group: v for group, v in new.items() if v}
-            revised.append({
-                "task": task.name, "method": method, "learning_rate": old, "valid_error": errors[0],
-                "valid_error of LR": errors[1], "now": new["train"]["learning_rate"],
-            })  # fmt: skip
-    contents["search"]["revised"] += revised
+        rate, error = run.recipe.train["learning_rate"], result["validation"]["all"]
+        before = [r for r in contents["search"]["revised"] if (r["task"], r["method"]) == (task.name, method)]
+        if result["hash"] != run.hash or len(before) > 1:
+            continue
+        if before and error > before[0]["valid_error"]:
+            now, why = before[0]["learning_rate"], "back: worse than before"
+        elif error > least["validation"]["all"]:
+            now, why = rate / 10, "worse than LR"
+        elif not before and rate < min(RATES):
+            now, why = 10 * rate, "more steps may want a higher rate than the trials"
+        else:
+            continue
+        changes.append({
+            "task": task.name, "method": method, "learning_rate": rate, "valid_error": error,
+            "now": float(f"{now:.3g}"), "why": why,
+        })  # fmt: skip
+        new = with_settings(run.recipe.facts(), {"learning_rate": changes[-1]["now"]})
+        contents["recipes"].setdefault(task.name, {})[method] = {group: v for group, v in new.items() if v}
+    contents["search"]["revised"] += changes
     write(path, contents)
-    return revised
+    return changes
 
 
 def parse(argv):
@@ -255,11 +270,10 @@ def main(argv=None):
     args = parse(argv)
     if args.revise:
         for revision in revise(args.write, args.revise):
-            print("{task}/{method}: {valid_error:.5f}, now with a learning rate of {now:g}".format(**revision))
+            print("{task}/{method}: {valid_error:.5f}, {why}: now with a learning rate of {now:g}".format(**revision))
         return
     scale = Scale("search", digits=args.digits, train=args.images, validation=args.validation, test=0)
     pairs = list(itertools.product(args.tasks, args.methods))
-    args.out.mkdir(parents=True, exist_ok=True)
     tried = None if args.no_trials else search(pairs, scale, args.out, args.jobs)
     replace(args.write, pairs, tried, scale, args.out)
     print(f"wrote {args.write}")
