@@ -91,6 +91,8 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
         arrays = {m.filename.removesuffix(".npy"): _array(archive.read(m)) for m in members}
         if len(arrays) < len(members):
             raise ValueError("it has two members of one name")
+        if "meta" not in arrays:
+            raise ValueError("an .npz of other arrays")
         text = arrays.pop("meta").astype(np.uint8).tobytes()
         meta = json.loads(text)
         if not isinstance(meta, dict) or meta.get("format") != kind:

@@ -308,7 +308,9 @@ def train(
         if valid is not None:
             crc = crc if valid.V is data.V else _checksum(valid)
             run.config["validation"] = f"{valid.size} instances with checksum {crc:08x}"
-    if not (resume and checkpoint is not None and run.restore(checkpoint)):
+    if resume and checkpoint is not None and run.restore(checkpoint):
+        logger.info("going on after epoch %d, from %s", run.epoch, os.fspath(checkpoint))
+    else:
         if start == "logistic":
             _fit_logistic(model, data, batch_size, weight_decay, seed)
         run.begin()

@@ -410,6 +410,7 @@ def test_the_same_command_goes_on(data, monkeypatch, capsys):
     monkeypatch.setattr(command, "train", real)
     assert run(*argv("m.npz"), "--checkpoint", folder / "run.npz") == 0
     told = capsys.readouterr().err
+    assert told.startswith(f"going on after epoch 2, from {folder / 'run.npz'}\n")
     assert "epoch 3:" in told
     assert "epoch 2:" not in told
     assert (folder / "m.npz").read_bytes() == (folder / "whole.npz").read_bytes()

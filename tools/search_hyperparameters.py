@@ -51,7 +51,7 @@ RATES = (0.001, 0.003, 0.01)
 
 # epochs by data set, of CRBMs trained by inference; by sampling; of LR.  Twice as many of the latter cost as much time.
 EPOCHS = {"mnist": (6, 12, 12), "caltech": (16, 32, 32)}
-TRIAL_EPOCHS = {"mnist": (3, 4, 6), "caltech": (8, 12, 16)}
+TRIAL_EPOCHS = {"mnist": (3, 4, 6), "caltech": (4, 6, 8)}
 IMAGES = {"mnist": 50_000, "caltech": 4_100}
 # Caltech101 Silhouettes has few images, and so have trials: an average over fewer steps
 AVERAGING = {"mnist": 0.999, "caltech": 0.99}
@@ -164,7 +164,7 @@ def how(scales, revised):
         f"on each of {', '.join(DECAYS)}, every method tried the learning rates "
         f"{', '.join(f'{rate:g}' for rate in RATES)}; with the best of them, a third and three times the weight decay; "
         "two more around the best of these, further out where that was at an end; and the other rates with the best "
-        "decay, or where that was the first, decays in between. A trial had a third or half of "
+        "decay, or where that was the first, decays in between. A trial had a quarter to a half of "
         f"the epochs, a moving average over fewer steps, at most {images:,} training images, and as many times more "
         f"weight decay as fewer images; the least error on {checked:,} validation images won. The other tasks take "
         "over what was found for the one most like them. "

@@ -103,14 +103,14 @@ def blocks(found: Mapping[str, Result], pictures: Mapping[str, bytes]) -> list[B
         out += _table(found, table)
     out += _figures(found, pictures)
     out += _runs(found)
-    out += _hyperparameters()
+    out += _hyperparameters(_small(found))
     return out
 
 
 def _introduction(found: Mapping[str, Result]) -> list[Block]:
     done = [result for result in found.values() if result["error"] is None]
     failed = len(found) - len(done)
-    small = any(result["scale"]["name"] != "full" for result in found.values())
+    small = _small(found)
     out: list[Block] = [
         Text(
             f"Our numbers are runs of crbm_fast; beside them are the paper's: {paper()['source']}. **All** is the "
@@ -127,13 +127,14 @@ def _introduction(found: Mapping[str, Result]) -> list[Block]:
             Text(
                 f"**This is a small run**: {scale['train']} digits that come with the package stand in for MNIST and, "
                 f"inverted, for Caltech; {scale['nh']} hidden units, {_words(scale['keywords'])}. It shows that every "
-                "method runs, not how good it is; the paper's numbers are for another problem."
+                "method runs, not how good it is: the paper's numbers are for another problem, and none of its claims "
+                "are judged."
             )
         )
     counts = claims.tally(found, claims.CLAIMS)
     items = []
     compared = counts["holds"] + counts["fails"] + counts["close"]
-    if compared:
+    if compared and not small:
         items.append(
             f"Of the {compared} comparisons between methods that the paper's text makes, **{counts['holds']} hold**, "
             f"**{counts['fails']} fail** and {counts['close']} are too close to tell (at most two standard errors over "
@@ -166,6 +167,11 @@ def _time(result: Result) -> str:
     """Of a run; with + where it was resumed, as what is not in the epochs, the logistic start, is lost then."""
     made = result["made"]
     return time_text(made["seconds"]["total"]) + ("+" if made.get("resumed_after") else "")
+
+
+def _small(found: Mapping[str, Result]) -> bool:
+    """Whether there are runs of another size than the paper's."""
+    return any(result["scale"]["name"] != "full" for result in found.values())
 
 
 def _best(found: Mapping[str, Result]) -> list[Block]:
@@ -238,7 +244,7 @@ def _table(found: Mapping[str, Result], table: str) -> list[Block]:
     ]
     if errors:
         out.append(Text(f"Standard error of All over the test images: {min(errors):.3f} to {max(errors):.3f}."))
-    return [*out, Bullets(notes)] if notes else out
+    return [*out, Bullets(notes)] if notes and not _small(found) else out
 
 
 def _cells(values: Mapping[str, float | None], failed: Collection[str] = ()) -> list[str]:
@@ -269,7 +275,7 @@ def _figures(found: Mapping[str, Result], pictures: Mapping[str, bytes]) -> list
     for name, png in pictures.items():
         out.append(Picture(name, png, _CAPTIONS[name]))
         notes = _notes(found, name)
-        if notes:
+        if notes and not _small(found):
             out.append(Bullets(notes))
     missing = [name for name in _CAPTIONS if name not in pictures]
     if missing:
@@ -319,7 +325,7 @@ def _runs(found: Mapping[str, Result]) -> list[Block]:
     return out
 
 
-def _hyperparameters() -> list[Block]:
+def _hyperparameters(small: bool) -> list[Block]:
     contents = hyperparameters()
     trials = [
         len(tried) for methods in contents["search"].get("trials", {}).values() for tried in methods.values()
@@ -340,7 +346,8 @@ def _hyperparameters() -> list[Block]:
         shared.setdefault(other, []).append(f"`{task}`")
     out: list[Block] = [
         Heading(2, "Hyperparameters"),
-        Text(f"{contents['how']} {budget}"),
+        Text(("Those of the runs at full scale; a small run replaces some, see above. " if small else "")
+             + f"{contents['how']} {budget}"),
         Text(
             "The paper chooses a fixed learning rate of stochastic gradient ascent from 0.05, 0.02, 0.01 and 0.005 and "
             "a batch size from 10, 20, 40, 80 and 160 on the validation set, and trains the CD methods for 200 epochs "
