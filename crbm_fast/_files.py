@@ -35,7 +35,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     check_folder(path)
     path = os.fspath(path)
     folder, name = os.path.split(os.path.abspath(path))
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    # of the name so much that any legal one, of 255 bytes, leaves room for the rest
+    temporary = os.path.join(folder, f".{name[:50]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -43,9 +44,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
+        if isinstance(error, OSError) and error.errno and error.filename is None:        # a full disk: which file?
+            error.filename = path
         raise
     with contextlib.suppress(OSError):              # the new name, too, must survive a power cut
         directory = os.open(folder, os.O_RDONLY)

@@ -383,6 +383,28 @@ def test_an_rbm_has_no_x(tmp_path, rng, capsys):
         )
 
 
+def test_links_do_not_hide_that_a_file_would_be_lost(data, capsys):
+    link = data.with_name("link.npz")
+    link.symlink_to(data)
+    before = data.read_bytes()
+    assert "is also DATA" in fails(capsys, "train", link, "--out", data, "--force")
+    assert data.read_bytes() == before
+
+
+def test_a_checkpoint_replaces_only_checkpoints(data, capsys):
+    notes = data.with_name("notes.txt")
+    notes.write_text("precious")
+    message = fails(capsys, "train", data, "--out", data.with_name("m.npz"), "--checkpoint", notes, "--no-resume")
+    assert "exists and is no checkpoint" in message
+    assert notes.read_text() == "precious"
+
+
+def test_a_long_name(data):
+    out = data.with_name("a" * 245 + ".npz")
+    assert run("train", data, "--out", out, "--hidden", 2, "--epochs", 1) == 0
+    assert out.is_file()
+
+
 def test_the_same_command_goes_on(data, monkeypatch, capsys):
     """Interrupted after an epoch, it ends with the same bits; nothing is written before."""
     folder, real = data.parent, cf.train

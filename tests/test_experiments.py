@@ -420,11 +420,15 @@ def test_json_is_readable_and_the_same():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": "crbm_fast run", "version": 99}', '{"format": "x"}'])
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"{}", b"[]", b'{"format": "crbm_fast run", "version": 99}', b'{"format": "x"}', b"\xff\xfe",
+     b'{"format": "crbm_fast run", "version": 1, "name": "a", "hash": "b", "error": null}'],
+)  # fmt: skip
 def test_a_file_that_is_no_result(tmp_path, text):
     path = results.path_of(tmp_path, "mnist-noisy-10/LR")
     path.parent.mkdir(parents=True)
-    path.write_text(text)
+    path.write_bytes(text)
     with pytest.raises(ValueError, match=r"LR\.json is not the result of a run, or is damaged"):
         results.read_all(tmp_path)
 
@@ -463,6 +467,28 @@ def test_only_what_has_changed_is_done_again(tmp_path):
     told.clear()
     perform(runs, tmp_path, resume=False, tell=told.append)
     assert [event.name for event in told if event.kind == "finished"] == [run.name for run in runs]
+
+
+def test_a_copy_of_a_result_is_refused(tmp_path, whole):
+    kept = results.path_of(whole, "mnist-noisy-10/LR").read_bytes()
+    path = results.path_of(tmp_path, "mnist-noisy-10/LR_old")
+    path.parent.mkdir(parents=True)
+    path.write_bytes(kept)
+    with pytest.raises(ValueError, match=r"LR_old\.json is a copy of mnist-noisy-10/LR\.json; move it"):
+        results.read_all(tmp_path)
+
+
+def test_a_damaged_checkpoint_fails_once(tmp_path):
+    (run,) = some("mnist-noisy-10/LR")
+    path = results.path_of(tmp_path, run.name)
+    path.parent.mkdir(parents=True)
+    checkpoint = path.with_name(f"LR.{run.hash}.npz")
+    checkpoint.write_text("garbage")
+    perform([run], tmp_path)
+    assert results.read(path)["error"]["type"] == "ValueError"
+    assert not checkpoint.exists()
+    perform([run], tmp_path)
+    assert results.read(path)["error"] is None
 
 
 def test_what_tell_raises_is_no_error_of_the_run(tmp_path):
@@ -694,7 +720,7 @@ def test_warnings_of_training_are_kept(tmp_path, monkeypatch):
     [
         (["table4"], "no target 'table4'; choose from: table1, table2, table3, fig-occlusion, fig-convergence"),
         (["--methods", "SVM"], "no method 'SVM'; choose from: LR, CD-1"),
-        (["fig-convergence", "--methods", "LR"], "fig-convergence needs MLE-BP or CD-10, which --methods leaves out"),
+        (["fig-convergence", "--methods", "LR"], "fig-convergence needs MLE-BP, which --methods leaves out"),
         (["--report-only"], "has no results"),
     ],
 )
@@ -956,6 +982,23 @@ def test_every_method_gets_the_same_trials(search, tmp_path, monkeypatch):
     assert results.read_all(tmp_path / "search") == {}        # trials are not cells
 
 
+def test_the_search_does_not_write_nonsense(search, tmp_path):
+    for argv, message in (
+        (["--digits"], "--digits is to try the script"),
+        (["--images", "0"], "at least 1 of each"),
+        (["--revise", str(tmp_path / "nowhere")], "is not a folder of results"),
+    ):
+        with pytest.raises(SystemExit, match=message):
+            search.main(argv)
+
+
+# what a result needs to be read
+BARE = {
+    "error": None, "method": "", "scale": {}, "made": {"seconds": {"total": 1}}, "history": {}, "best_epoch": 1,
+    "validation": {}, "test": None, "demo": None, "warnings": [],
+}  # fmt: skip
+
+
 def test_a_search_goes_on_when_some_trials_fail(search, tmp_path):
     scale, task = Scale("search", digits=True, train=40, validation=20, test=0), "mnist-noisy-10"
     settings = [{"learning_rate": rate, "weight_decay": 0.001} for rate in (1, 2)]
@@ -964,7 +1007,7 @@ def test_a_search_goes_on_when_some_trials_fail(search, tmp_path):
         run = search.trial(task, "LR", scale, number, settings[number])
         path = results.path_of(tmp_path, run.name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        results.write(path, {"name": run.name, "hash": run.hash, "made": {"seconds": {"total": 1}}, **more})
+        results.write(path, {**BARE, "name": run.name, "hash": run.hash, **more})
 
     with pytest.raises(SystemExit, match="mnist-noisy-10/LR/trial-00 was not done"):
         search.outcome(task, "LR", scale, settings[:1], tmp_path)
@@ -1003,7 +1046,7 @@ def test_methods_worse_than_lr_are_revised(search, tmp_path, monkeypatch):
         run = Run(occluded, name, SCALES["full"], recipe(occluded, name))
         path = results.path_of(tmp_path, run.name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        results.write(path, {"name": run.name, "hash": run.hash, "error": None, "validation": {"all": error}})
+        results.write(path, {**BARE, "name": run.name, "hash": run.hash, "validation": {"all": error}})
 
     for name, error in (("LR", 0.03), ("CD-10", 0.06), ("MLE-BP", 0.02)):
         put(name, error)

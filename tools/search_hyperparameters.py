@@ -226,7 +226,7 @@ def revise(path, folder):
         result, least = (found.get(f"{task.name}/{name}") for name in (method, "LR"))
         if not result or not least or result["error"] or least["error"] or METHODS[method].learner == "logistic":
             continue
-        run = Run(task, method, SCALES["full"], recipe(task, method))
+        run = Run(task, method, SCALES["full"], recipe(task, method, contents))
         rate, error = run.recipe.train["learning_rate"], result["validation"]["all"]
         before = [r for r in contents["search"]["revised"] if (r["task"], r["method"]) == (task.name, method)]
         if result["hash"] != run.hash or len(before) > 1:
@@ -268,7 +268,13 @@ def parse(argv):
 
 def main(argv=None):
     args = parse(argv)
+    if args.digits and args.write == HYPERPARAMETERS:
+        raise SystemExit("--digits is to try the script; name another file than the package's: --write FILE")
+    if args.images < 1 or args.validation < 1:
+        raise SystemExit(f"--images {args.images} --validation {args.validation}: at least 1 of each")
     if args.revise:
+        if not args.revise.is_dir():
+            raise SystemExit(f"--revise {args.revise} is not a folder of results")
         for revision in revise(args.write, args.revise):
             print("{task}/{method}: {valid_error:.5f}, {why}: now with a learning rate of {now:g}".format(**revision))
         return

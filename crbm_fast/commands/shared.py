@@ -123,7 +123,7 @@ def check_out(option: str, path: Path, *, force: bool, others: Mapping[str, Path
         {how it is called: path} of the command's other files.
     """
     for name, other in others.items():
-        if other is not None and os.path.abspath(path) == os.path.abspath(other):
+        if other is not None and os.path.realpath(path) == os.path.realpath(other):
             raise CommandError(f"{option} {path} is also {name}; name another file")
     folder = path.absolute().parent
     try:

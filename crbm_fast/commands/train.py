@@ -8,6 +8,7 @@ import importlib.util
 import logging
 import re
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,8 @@ def run(args: argparse.Namespace) -> int:
     check_out("--out", args.out, force=args.force, others={"DATA": args.data, "--checkpoint": args.checkpoint})
     if args.checkpoint is not None:
         check_out("--checkpoint", args.checkpoint, force=True, others={"DATA": args.data})
+        if args.checkpoint.exists() and not zipfile.is_zipfile(args.checkpoint):
+            raise CommandError(f"--checkpoint {args.checkpoint} exists and is no checkpoint; name another file")
     model, X, V = _model(args)
     try:
         with _told():

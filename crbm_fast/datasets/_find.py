@@ -48,14 +48,14 @@ def find(source: Source, path: str | os.PathLike[str] | None, download: bool) ->
     places = {cache(): "the cache"}
     if path is not None:
         try:
-            given = Path(path).expanduser()
+            given = Path(os.path.expanduser(path))
         except TypeError as error:
             raise TypeError(f"path={path!r} must be the name of a folder or file") from error
         if given.is_file():
             return [given]
         places = {given: "path"}
     elif os.environ.get(VARIABLE):
-        places = {Path(os.environ[VARIABLE]).expanduser(): VARIABLE, **places}
+        places = {Path(os.path.expanduser(os.environ[VARIABLE])): VARIABLE, **places}
     for folder in places:
         for layout in source.layouts:
             files = [_file(folder, name) for name in layout]

@@ -17,7 +17,7 @@ from crbm_fast.experiments.methods import METHODS
 from crbm_fast.experiments.report import count, time_text, write_report
 from crbm_fast.experiments.results import Result
 from crbm_fast.experiments.runner import Event
-from crbm_fast.experiments.runs import TARGETS, Run, plan
+from crbm_fast.experiments.runs import TARGETS, Run, needs, plan
 
 EPILOG = """\
 The paper's eight methods on its six tasks, trained, chosen on the validation set, tested, and reported beside the
@@ -47,7 +47,7 @@ def add_parser(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--scale", choices=("full", "small"), default="full",
                         help="the paper's data and sizes, or few digits and hidden units (default full)")  # fmt: skip
-    parser.add_argument("--methods", nargs="+", metavar="NAME",
+    parser.add_argument("--methods", nargs="+", action="extend", metavar="NAME",
                         help="only these: LR CD-1 CD-10 CD-PercLoss MLE-MF MLE-BP LSSVM MSSVM")  # fmt: skip
     parser.add_argument("--jobs", type=positive, metavar="N",
                         help="processes, of one thread each (default: the number of cores)")  # fmt: skip
@@ -78,7 +78,8 @@ def _run(args: argparse.Namespace) -> int:
         return _written(write_report(folder))
     runs = plan(targets, scale, methods)
     if not runs:
-        raise CommandError(f"{', '.join(targets)} needs MLE-BP or CD-10, which --methods leaves out")
+        needed = dict.fromkeys(method for target in targets for _, method in needs(target))
+        raise CommandError(f"{', '.join(targets)} needs {' or '.join(needed)}, which --methods leaves out")
     other = sorted({r["scale"]["name"] for r in before.values()} - {scale.name})
     if other:
         raise CommandError(f"{folder} has runs of scale {other[0]}; name another folder: --out DIR")

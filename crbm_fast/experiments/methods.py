@@ -125,9 +125,10 @@ def hyperparameters(path: Path = HYPERPARAMETERS) -> dict[str, Any]:
     return contents
 
 
-def recipe(task: Task, method: str) -> Recipe:
-    """The recipe of the committed file; KeyError, with the names, if it has none."""
-    contents = hyperparameters()
+def recipe(task: Task, method: str, contents: Mapping[str, Any] | None = None) -> Recipe:
+    """The recipe of the committed file, or of the contents of another; KeyError, with the names, if it has none."""
+    if contents is None:
+        contents = hyperparameters()
     name = task.name
     while name is not None:
         if method in contents["recipes"].get(name, {}):

@@ -36,6 +36,10 @@ RUNS = "runs"
 
 Result = dict[str, Any]
 
+# what every result has, and what one without an error has beside that
+_NEEDED = ("name", "hash", "error", "method", "scale", "made")
+_NEEDED_WHOLE = ("history", "best_epoch", "validation", "test", "demo", "warnings")
+
 
 def path_of(folder: Path, name: str) -> Path:
     """Where the result of the run of that name is."""
@@ -51,17 +55,20 @@ def write(path: Path, result: Result) -> None:
 def read(path: Path) -> Result | None:
     """The result; None if there is no such file, ValueError if it is none of ours."""
     try:
-        text = path.read_text(encoding="utf-8")
+        contents = path.read_bytes()
     except FileNotFoundError:
         return None
     try:
-        result = json.loads(text)
+        result = json.loads(contents)
         if not isinstance(result, dict) or result.get("format") != FORMAT:
             raise ValueError(f"it is no {FORMAT!r}")
         if result.get("version") != VERSION:
             raise ValueError(f"version {result.get('version')!r}, but this crbm_fast reads {VERSION}")
-        if "name" not in result or "hash" not in result or "error" not in result:
-            raise ValueError("it has no name, hash or error")
+        lacking = [key for key in _NEEDED if key not in result]
+        if not lacking and result["error"] is None:
+            lacking = [key for key in _NEEDED_WHOLE if key not in result]
+        if lacking:
+            raise ValueError(f"it has no {', '.join(lacking)}")
     except ValueError as error:
         raise ValueError(f"{path} is not the result of a run, or is damaged: {error}. Remove it") from error
     return result
@@ -73,7 +80,10 @@ def read_all(folder: Path) -> dict[str, Result]:
     for path in sorted((folder / RUNS).glob("*/*.json")):
         result = read(path)
         if result is not None:
-            found[str(result["name"])] = result
+            name = str(result["name"])
+            if path != path_of(folder, name):
+                raise ValueError(f"{path} is a copy of {name}.json; move it elsewhere")
+            found[name] = result
     return found
 
 

@@ -224,7 +224,8 @@ def _attempt(run: Run, session: Session, tell: Tell, *, wait: bool) -> bool:
             return True
         result = _recorded(run, session, tell)
         results.write(path, result)
-        keep = result["error"] is not None and not result["error"]["final"]
+        # after a ValueError it may be the checkpoint that is damaged
+        keep = result["error"] is not None and not result["error"]["final"] and result["error"]["type"] != "ValueError"
         # all of this run's, whatever their hash, but for a checkpoint that may help the next attempt
         for left in [*path.parent.glob(f"{path.stem}.*.npz"), *path.parent.glob(f".{path.stem}.*.tmp")]:
             if not (keep and left == _checkpoint(run, session)):
