@@ -31,7 +31,7 @@ from crbm_fast import _files
 from crbm_fast.experiments import METHODS, SCALES, TASKS, Recipe, Run, Scale, perform, recipe, results
 from crbm_fast.experiments.command import Progress
 from crbm_fast.experiments.methods import HYPERPARAMETERS
-from crbm_fast.experiments.tasks import OCCLUDED, TABLES
+from crbm_fast.experiments.tasks import IN_TABLES, OCCLUDED
 
 # {task that is searched: weight decay}, as a first look at LR and MLE-BP suggests: few images want more of it, and a
 # pixel outside of a patch, which is its feature, less.
@@ -222,7 +222,7 @@ def revise(path, folder):
     the search ended below its first rates; and back, where the first change has made it worse.
     """
     contents, found, changes = read(path), results.read_all(folder), []
-    for task, method in itertools.product([task for pair in TABLES.values() for task in pair], METHODS):
+    for task, method in itertools.product(IN_TABLES, METHODS):
         result, least = (found.get(f"{task.name}/{name}") for name in (method, "LR"))
         if not result or not least or result["error"] or least["error"] or METHODS[method].learner == "logistic":
             continue

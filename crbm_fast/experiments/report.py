@@ -16,7 +16,7 @@ from crbm_fast.experiments.claims import CELLS, CLAIMS, ERRORS, OCCLUSION_CLAIMS
 from crbm_fast.experiments.methods import METHODS, hyperparameters
 from crbm_fast.experiments.results import Result, read_all
 from crbm_fast.experiments.runs import CONVERGENCE, TARGETS, plan
-from crbm_fast.experiments.tasks import SCALES, TABLES, TASKS
+from crbm_fast.experiments.tasks import IN_TABLES, SCALES, TABLES, TASKS
 
 
 def write_report(folder: Path) -> list[Path]:
@@ -131,7 +131,7 @@ def _introduction(found: Mapping[str, Result]) -> list[Block]:
                 "are judged."
             )
         )
-    counts = claims.tally(found, claims.CLAIMS)
+    counts = claims.tally(found)
     items = []
     compared = counts["holds"] + counts["fails"] + counts["close"]
     if compared and not small:
@@ -177,7 +177,7 @@ def _small(found: Mapping[str, Result]) -> bool:
 def _best(found: Mapping[str, Result]) -> list[Block]:
     """MLE-BP beside the best that the paper has in each column."""
     rows = []
-    for task in (task for pair in TABLES.values() for task in pair):
+    for task in IN_TABLES:
         ours = cell(found, task.name, "MLE-BP", "all")
         theirs = {method: paper_cell(task.name, method, "all") or 0 for method in METHODS}
         best = min(theirs, key=theirs.__getitem__)
@@ -193,14 +193,9 @@ def _best(found: Mapping[str, Result]) -> list[Block]:
 
 def _stale(found: Mapping[str, Result]) -> list[str]:
     """Names of results that `reproduce` would not keep."""
-    out = []
-    for result in found.values():
-        scale = SCALES.get(result["scale"]["name"])
-        if scale is not None:
-            now = {run.name: run.hash for run in plan(TARGETS, scale)}
-            if now.get(result["name"]) != result["hash"]:
-                out.append(result["name"])
-    return out
+    now = {scale.name: {run.name: run.hash for run in plan(TARGETS, scale)} for scale in SCALES.values()}
+    scales = {name: now.get(result["scale"]["name"]) for name, result in found.items()}
+    return [name for name, runs in scales.items() if runs is not None and runs.get(name) != found[name]["hash"]]
 
 
 def _table(found: Mapping[str, Result], table: str) -> list[Block]:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from crbm_fast.experiments.methods import METHODS, Recipe, recipe
-from crbm_fast.experiments.tasks import NOISY_10, OCCLUDED, TABLES, Scale, Task
+from crbm_fast.experiments.tasks import IN_TABLES, NOISY_10, OCCLUDED, TABLES, Scale, Task
 
 # Part of every run's hash: raise it when a change of the code changes results, and all runs are done again.
 VERSION = 1
@@ -94,7 +94,6 @@ def needs(target: str) -> list[tuple[Task, str]]:
 def plan(targets: Iterable[str], scale: Scale, methods: Collection[str] = tuple(METHODS)) -> list[Run]:
     """The runs of these targets and methods, each once, in the order to do them."""
     wanted = {pair for target in targets for pair in needs(target) if pair[1] in methods}
-    in_tables = [task for pair in TABLES.values() for task in pair]
-    order = [(task, method) for group in (_FIRST, _THEN) for task in in_tables for method in group]
-    order += [(task, method) for task in OCCLUDED.values() if task not in in_tables for method in METHODS]
+    order = [(task, method) for group in (_FIRST, _THEN) for task in IN_TABLES for method in group]
+    order += [(task, method) for task in OCCLUDED.values() if task not in IN_TABLES for method in METHODS]
     return [Run(task, method, scale, recipe(task, method)) for task, method in order if (task, method) in wanted]

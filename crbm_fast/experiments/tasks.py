@@ -141,4 +141,5 @@ TABLES = {
     "table2": (OCCLUDED[8], OCCLUDED[12]),
     "table3": (Task("caltech", "noisy", 20), Task("caltech", "occluded", 12)),
 }
-TASKS = {task.name: task for task in (*(t for pair in TABLES.values() for t in pair), *OCCLUDED.values())}
+IN_TABLES = tuple(task for pair in TABLES.values() for task in pair)
+TASKS = {task.name: task for task in (*IN_TABLES, *OCCLUDED.values())}
