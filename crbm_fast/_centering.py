@@ -53,9 +53,9 @@ class Centering:
     """
 
     def __init__(self, model: CRBM, mu_v: Array | None, mu_x: Array, trains: tuple[str, ...]) -> None:
-        self._model, self._trains, self._units = model, trains, mu_v is not None
-        self._mu_v = (np.zeros(model.nv, model.dtype) if mu_v is None else mu_v)[np.newaxis]
-        self._mu_h = np.full((1, model.nh), 0.5 if self._units else 0, model.dtype)
+        self._model, self._trains = model, trains
+        self._mu_v = None if mu_v is None else mu_v[np.newaxis]
+        self._mu_h = np.full((1, model.nh), 0.5, model.dtype)
         self._mu_x = mu_x[np.newaxis]
         with np.errstate(all="ignore"):        # training tells, with the batch
             self.c = {name: b + self._shift(name) for name, b in model.parameters().items() if self._shifts(name)}
@@ -64,14 +64,12 @@ class Centering:
         """Eq. (2): from the gradient in (W, b) to that in (W, c), in place."""
         threads = self._model._threads()
         g_v, g_h = -gradient["b_v"][np.newaxis], -gradient["b_h"][np.newaxis]
-        # for W_vh  [-db_v, mu_v] [mu_h, -db_h]'
-        # (nv, nh) = (nv, 2) (2, nh)
-        for name, A, B in (
-            ("W_vh", np.concatenate((g_v, self._mu_v)), np.concatenate((self._mu_h, g_h))),
-            ("W_vx", g_v, self._mu_x),
-            ("W_hx", g_h, self._mu_x),
-        ):
-            if name in self._trains and (self._units or name != "W_vh"):
+        products = [("W_vx", g_v, self._mu_x), ("W_hx", g_h, self._mu_x)]
+        if self._mu_v is not None:
+            # [-db_v, mu_v] [mu_h, -db_h]', (nv, nh) = (nv, 2) (2, nh)
+            products.append(("W_vh", np.concatenate((g_v, self._mu_v)), np.concatenate((self._mu_h, g_h))))
+        for name, A, B in products:
+            if name in self._trains:
                 product(gradient[name], A, B, transpose_a=True, beta=1, n_threads=threads)
 
     def fold(self) -> None:
@@ -87,10 +85,9 @@ class Centering:
         model, threads = self._model, self._model._threads()
         shift: Array = np.empty(len(model.parameters()[name]), model.dtype)
         out = shift[np.newaxis]
-        if name == "b_v":
-            product(out, self._mu_h, model.W_vh, transpose_b=True, n_threads=threads)
-            product(out, self._mu_x, model.W_vx, transpose_b=True, beta=1, n_threads=threads)
-        else:
-            product(out, self._mu_v, model.W_vh, n_threads=threads)
-            product(out, self._mu_x, model.W_hx, transpose_b=True, beta=1, n_threads=threads)
+        W_x = model.W_vx if name == "b_v" else model.W_hx
+        product(out, self._mu_x, W_x, transpose_b=True, n_threads=threads)
+        if self._mu_v is not None:
+            mu, turned = (self._mu_h, True) if name == "b_v" else (self._mu_v, False)
+            product(out, mu, model.W_vh, transpose_b=turned, beta=1, n_threads=threads)
         return shift
