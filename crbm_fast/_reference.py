@@ -154,7 +154,7 @@ def _entropy(tau: Array) -> Any:
 
 def mean_field(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) -> Result:
     """Naive mean field, v then h; log_z is the bound at tau_v and the tau_h that is best for it."""
-    tau_h = expit(b2)
+    tau_h = expit(b2 + expit(b1) @ W)
     for _ in range(T):
         tau_v = expit(b1 + W @ tau_h)
         best_h = expit(b2 + tau_v @ W)
@@ -170,7 +170,8 @@ def mean_field(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) -> 
 def tap(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) -> Result:
     """Second-order TAP (Gabrie, Tramel & Krzakala 2015): Plefka's expansion to W^2."""
     W2 = W**2
-    tau_v, tau_h = expit(b1), expit(b2)
+    tau_v = expit(b1)
+    tau_h = expit(b2 + tau_v @ W)
     for _ in range(T):
         tau_v = expit(b1 + W @ tau_h + (0.5 - tau_v) * (W2 @ (tau_h - tau_h**2)))
         new_h = expit(b2 + tau_v @ W + (0.5 - tau_h) * ((tau_v - tau_v**2) @ W2))

@@ -510,6 +510,16 @@ def test_damped_messages_of_larger_weights_do_not_overflow(dtype):
         np.testing.assert_allclose(got.tau_h[0], 1 / (1 + np.exp(-theta)), atol=1e-3)
 
 
+@pytest.mark.parametrize("method", ["mean-field", "tap"])
+def test_mean_fields_start_at_the_prediction_of_the_visible_biases(method):
+    """Two modes, all on and all off, which differ by the visible biases alone; half of the weights are negative."""
+    W = np.repeat([[0.6, -0.6]], 20, axis=0).repeat(10, axis=1)
+    b1 = np.array([[0.2], [-0.2]]) * np.ones(20)
+    b = cf.infer(W, b1, -W.sum(axis=0) / 2, method=method, max_iter=200)
+    assert b.converged.all()
+    assert b.tau_v.round().tolist() == [[1] * 20, [0] * 20]
+
+
 def test_init_without_messages_gets_a_clear_error(rng):
     W, b1, b2 = make_rbm(rng, 3, 2)
     with pytest.raises(ValueError, match="ask for them with messages=True"):
