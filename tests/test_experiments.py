@@ -1025,49 +1025,68 @@ def test_a_search_goes_on_when_some_trials_fail(search, tmp_path):
 def test_what_is_committed_is_what_the_search_writes(search):
     contents = methods.hyperparameters()
     assert contents["as"] == search.AS
-    revised = {(r["task"], r["method"]): r["now"] for r in contents["search"]["revised"]}
+    revised = {(r["task"], r["method"], r["keyword"]): r["now"] for r in contents["search"]["revised"]}
     for task, by_method in contents["recipes"].items():
         searched = task if task in search.DECAYS else search.AS[task]
         for name, got in by_method.items():
             listed = contents["search"]["trials"].get(searched, {}).get(name, [])
             best = min((t for t in listed if "error" not in t), key=lambda t: t["valid_error"], default={})
             settings = {k: best[k] for k in ("learning_rate", "weight_decay") if k in best}
-            if (task, name) in revised:
-                settings["learning_rate"] = revised[task, name]
+            settings |= {k: revised[task, name, k] for k in ("learning_rate", "epochs") if (task, name, k) in revised}
             assert got == search.with_settings(search.base(searched, name), settings), (task, name)
 
 
-def test_methods_worse_than_lr_are_revised(search, tmp_path, monkeypatch):
-    """At a tenth of the rate, for that task alone; a second look at the same runs changes nothing."""
+@pytest.fixture
+def revision(search, tmp_path, monkeypatch):
+    """A file of recipes, and `look`: revise it given {method: (validation error, best epoch)} of runs with them."""
     file = tmp_path / "h.json"
     search.main(["--no-trials", "--write", str(file)])
     monkeypatch.setattr(methods, "hyperparameters", lambda: json.loads(file.read_text()))
-    occluded = TASKS["mnist-occluded-12"]
 
-    def put(name, error):
-        run = Run(occluded, name, SCALES["full"], recipe(occluded, name))
-        path = results.path_of(tmp_path, run.name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        results.write(path, {**BARE, "name": run.name, "hash": run.hash, "validation": {"all": error}})
+    def look(task, runs):
+        for name, (error, best) in runs.items():
+            run = Run(TASKS[task], name, SCALES["full"], recipe(TASKS[task], name))
+            path = results.path_of(tmp_path, run.name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            more = {"name": run.name, "hash": run.hash, "validation": {"all": error}, "best_epoch": best}
+            results.write(path, {**BARE, **more})
+        search.main(["--revise", str(tmp_path), "--write", str(file)])
+        return json.loads(file.read_text())
 
-    for name, error in (("LR", 0.03), ("CD-10", 0.06), ("MLE-BP", 0.02)):
-        put(name, error)
-    before = {task.name: {name: recipe(task, name) for name in METHODS} for task in TASKS.values()}
-    for _ in range(2):
-        search.main(["--revise", str(tmp_path), "--write", str(file)])        # the second time, it is another run's
-    after = {task.name: {name: recipe(task, name) for name in METHODS} for task in TASKS.values()}
+    look.all = lambda: {task: {name: recipe(TASKS[task], name) for name in METHODS} for task in TASKS}
+    return look
+
+
+def test_methods_worse_than_lr_are_revised(search, revision, tmp_path):
+    """At a tenth of the rate, for that task alone; a second look at the same runs changes nothing."""
+    task, before = "mnist-occluded-12", revision.all()
+    revision(task, {"LR": (0.03, 1), "CD-10": (0.06, 1), "MLE-BP": (0.02, 1)})
+    contents = revision(task, {})
+    after = revision.all()
     changed = {(t, m) for t in before for m in METHODS if before[t][m] != after[t][m]}
     assert changed == {(f"mnist-occluded-{side}", "CD-10") for side in (12, 16, 20, 24, 28)}
-    rates = [r["mnist-occluded-12"]["CD-10"].train["learning_rate"] for r in (before, after)]
-    assert rates == [0.01, 0.001]
-    assert "CD-10 on mnist-occluded-12" not in json.loads(file.read_text())["how"]        # nothing was searched yet
-    (revision,) = json.loads(file.read_text())["search"]["revised"]
-    assert (revision["task"], revision["method"], revision["now"]) == ("mnist-occluded-12", "CD-10", 0.001)
-    put("CD-10", 0.07)                                   # with a tenth of the rate
-    search.main(["--revise", str(tmp_path), "--write", str(file)])
-    assert recipe(occluded, "CD-10") == before["mnist-occluded-12"]["CD-10"]
-    put("CD-10", 0.06)
-    search.main(["--revise", str(tmp_path), "--write", str(file)])
-    assert len(json.loads(file.read_text())["search"]["revised"]) == 2        # no more
-    search.main(["--no-trials", "--write", str(file)])
-    assert {t: {m: recipe(TASKS[t], m) for m in METHODS} for t in before} == before
+    assert [r[task]["CD-10"].train["learning_rate"] for r in (before, after)] == [0.01, 0.001]
+    assert "CD-10 on mnist-occluded-12" not in contents["how"]        # nothing was searched yet
+    (made,) = contents["search"]["revised"]
+    assert (made["task"], made["method"], made["was"], made["now"]) == (task, "CD-10", 0.01, 0.001)
+    revision(task, {"CD-10": (0.07, 1)})                 # with a tenth of the rate
+    assert revision.all() == before
+    assert len(revision(task, {"CD-10": (0.06, 1)})["search"]["revised"]) == 2        # no more
+    search.main(["--no-trials", "--write", str(tmp_path / "h.json")])
+    assert revision.all() == before
+
+
+def test_runs_that_were_best_at_the_end_get_twice_the_epochs(search, revision, tmp_path):
+    """Once, and the task that takes over the recipes keeps what its own run has had."""
+    task, before = "mnist-noisy-10", revision.all()
+    contents = revision(task, {"LR": (0.03, 12), "MSSVM": (0.02, 6), "LSSVM": (0.02, 5)})
+    after = revision.all()
+    assert {(t, m) for t in before for m in METHODS if before[t][m] != after[t][m]} == {(task, "LR"), (task, "MSSVM")}
+    assert [after[task][name].train["epochs"] for name in ("LR", "MSSVM")] == [24, 12]
+    assert [r["keyword"] for r in contents["search"]["revised"]] == ["epochs", "epochs"]
+    contents = revision(task, {"LR": (0.031, 24), "MSSVM": (0.019, 12)})
+    assert [(r["method"], r["was"], r["now"]) for r in contents["search"]["revised"][2:]] == [("LR", 24, 12)]
+    assert revision(task, {"LR": (0.03, 12)}) == contents
+    search.main(["--no-trials", "--write", str(tmp_path / "h.json")])
+    assert revision.all() == before
+    assert "mnist-noisy-20" not in json.loads((tmp_path / "h.json").read_text())["recipes"]

@@ -17,8 +17,8 @@ keep the recipes and trials they have.  With --no-trials the bases themselves ar
     python tools/search_hyperparameters.py --revise results
 
 What few steps on few images suggest may not be right for many: CD leads away from its logistic start at such rates,
-MSSVM learns hardly anything at others.  After the runs at full scale this changes rates for the next `reproduce`, by
-the validation errors; see `revise`.
+MSSVM learns hardly anything at others, or would go on.  After the runs at full scale this changes rates and epochs for
+the next `reproduce`, by the validation errors; see `revise`.
 """
 
 import argparse
@@ -55,6 +55,8 @@ TRIAL_EPOCHS = {"mnist": (3, 4, 6), "caltech": (4, 6, 8)}
 IMAGES = {"mnist": 50_000, "caltech": 4_100}
 # Caltech101 Silhouettes has few images, and so have trials: an average over fewer steps
 AVERAGING = {"mnist": 0.999, "caltech": 0.99}
+
+BACK = "worse than before"
 
 
 def kind(method):
@@ -168,9 +170,10 @@ def how(scales, revised):
         f"the epochs, a moving average over fewer steps, at most {images:,} training images, and as many times more "
         f"weight decay as fewer images; the least error on {checked:,} validation images won. The other tasks take "
         "over what was found for the one most like them. "
-        + (f"At full scale some rates were then changed by the validation error ({again}): to a tenth where a method "
-           "was worse than LR, to ten times where the search ended below its first rates, and back where that was "
-           "worse. " if revised else "") + "Test images were not used."
+        + (f"At full scale some were then changed by the validation error ({again}): the rate to a tenth where a "
+           "method was worse than LR, to ten times where the search ended below its first rates; twice the epochs "
+           "where the last one was the best; and back where that was worse. " if revised else "")
+        + "Test images were not used."
     )  # fmt: skip
 
 
@@ -189,7 +192,7 @@ def write(path, contents):
     contents = {
         "how": how(scales, kept["revised"]) if scales else "The search's starting points: there was no search yet.",
         "as": AS,
-        "recipes": {t: {m: recipes[t][m] for m in METHODS if m in recipes[t]} for t in TASKS if t in recipes},
+        "recipes": {t: {m: recipes[t][m] for m in METHODS if m in recipes[t]} for t in TASKS if recipes.get(t)},
         "search": {"rates": RATES, "scales": scales, "trials": trials, "revised": kept["revised"]},
     }
     with _files.replacing(path) as file:
@@ -206,45 +209,55 @@ def replace(path, pairs, tried, scale, folder):
         if not found:
             del contents["search"]["trials"][task][method]
         contents["search"]["scales"][task] = vars(scale)
-    like = {task for task in TASKS if task in dict(pairs) or AS.get(task) in dict(pairs)}
-    gone = [r for r in contents["search"]["revised"] if r["task"] in like and r["method"] in {m for _, m in pairs}]
-    for revision in gone:
-        contents["search"]["revised"].remove(revision)
-        if revision["task"] in AS:
-            contents["recipes"].get(revision["task"], {}).pop(revision["method"], None)
+    # revisions, and what tasks like these had in place of their recipes, are of the search before
+    again = {(task, method) for searched, method in pairs for task in (searched, *like(searched))}
+    for task, method in again - set(pairs):
+        contents["recipes"].get(task, {}).pop(method, None)
+    kept = [r for r in contents["search"]["revised"] if (r["task"], r["method"]) not in again]
+    contents["search"]["revised"] = kept
     write(path, contents)
 
 
-def revise(path, folder):
-    """Change learning rates by what runs at full scale say of them; returns the changes.
+def like(task):
+    """The tasks that take over its recipes, also those of the figure."""
+    return [other for other in AS if AS[other] == task or AS.get(AS[other]) == task]
 
-    Twice per task and method at most: a tenth where a run has more validation error than LR; ten times as much where
-    the search ended below its first rates; and back, where the first change has made it worse.
+
+def revise(path, folder):
+    """Change recipes by what runs at full scale say of them; returns the changes.
+
+    A tenth of the learning rate where a run has more validation error than LR, at most twice; ten times as much where
+    the search ended below its first rates; twice the epochs where the last one was the best; each back where it has
+    made it worse.
     """
     contents, found, changes = read(path), results.read_all(folder), []
     for task, method in itertools.product(IN_TABLES, METHODS):
         result, least = (found.get(f"{task.name}/{name}") for name in (method, "LR"))
-        if not result or not least or result["error"] or least["error"] or METHODS[method].learner == "logistic":
-            continue
         run = Run(task, method, SCALES["full"], recipe(task, method, contents))
-        rate, error = run.recipe.train["learning_rate"], result["validation"]["all"]
-        before = [r for r in contents["search"]["revised"] if (r["task"], r["method"]) == (task.name, method)]
-        if result["hash"] != run.hash or len(before) > 1:
+        if not result or not least or result["error"] or least["error"] or result["hash"] != run.hash:
             continue
-        if before and error > before[0]["valid_error"]:
-            now, why = before[0]["learning_rate"], "back: worse than before"
-        elif error > least["validation"]["all"]:
-            now, why = rate / 10, "worse than LR"
-        elif not before and rate < min(RATES):
-            now, why = 10 * rate, "more steps may want a higher rate than the trials"
+        before = [r for r in contents["search"]["revised"] if (r["task"], r["method"]) == (task.name, method)]
+        rates = [r for r in before if r["keyword"] == "learning_rate"]
+        rate, error = run.recipe.train["learning_rate"], result["validation"]["all"]
+        if before and before[-1]["why"] != BACK and error > before[-1]["valid_error"]:
+            keyword, now, why = before[-1]["keyword"], before[-1]["was"], BACK
+        elif len(rates) < 2 and error > least["validation"]["all"]:
+            keyword, now, why = "learning_rate", float(f"{rate / 10:.3g}"), "worse than LR"
+        elif not rates and rate < min(RATES):
+            keyword, now, why = "learning_rate", 10 * rate, "more steps may want a higher rate than the trials"
+        elif len(before) == len(rates) and result["best_epoch"] == run.epochs:
+            keyword, now, why = "epochs", 2 * run.epochs, "the last epoch was the best"
         else:
             continue
         changes.append({
-            "task": task.name, "method": method, "learning_rate": rate, "valid_error": error,
-            "now": float(f"{now:.3g}"), "why": why,
+            "task": task.name, "method": method, "valid_error": error,
+            "keyword": keyword, "was": run.recipe.train[keyword], "now": now, "why": why,
         })  # fmt: skip
-        new = with_settings(run.recipe.facts(), {"learning_rate": changes[-1]["now"]})
-        contents["recipes"].setdefault(task.name, {})[method] = {group: v for group, v in new.items() if v}
+        new = {group: v for group, v in with_settings(run.recipe.facts(), {keyword: now}).items() if v}
+        recipes = contents["recipes"]
+        for other in {task.name for task in IN_TABLES} & set(like(task.name)):        # runs of its own speak for it
+            recipes.setdefault(other, {}).setdefault(method, recipes[task.name][method])
+        recipes.setdefault(task.name, {})[method] = new
     contents["search"]["revised"] += changes
     write(path, contents)
     return changes
@@ -276,7 +289,7 @@ def main(argv=None):
         if not args.revise.is_dir():
             raise SystemExit(f"--revise {args.revise} is not a folder of results")
         for revision in revise(args.write, args.revise):
-            print("{task}/{method}: {valid_error:.5f}, {why}: now with a learning rate of {now:g}".format(**revision))
+            print("{task}/{method}: {valid_error:.5f}, {why}: {keyword} {was:g} -> {now:g}".format(**revision))
         return
     scale = Scale("search", digits=args.digits, train=args.images, validation=args.validation, test=0)
     pairs = list(itertools.product(args.tasks, args.methods))
