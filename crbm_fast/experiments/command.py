@@ -19,10 +19,11 @@ from crbm_fast.experiments.results import Result
 from crbm_fast.experiments.runner import Event
 from crbm_fast.experiments.runs import TARGETS, Run, needs, plan
 
-EPILOG = """\
+DESCRIPTION = """\
 The paper's eight methods on its six tasks, trained, chosen on the validation set, tested, and reported beside the
 paper's numbers. What is finished is kept: the same command goes on where it was killed.
-
+"""
+EPILOG = """\
 examples:
   crbm-fast reproduce --scale small                        every method in a few minutes, without a download
   crbm-fast reproduce table1 --methods MLE-BP LR           two rows of the first table at full scale
@@ -39,8 +40,9 @@ exit code: 0 all runs are there, 1 a run failed, 2 a mistake in the command or d
 def add_parser(commands: Any) -> None:
     """Add `reproduce` to the subparsers."""
     parser = add_command(
-        commands, "reproduce", run, help="run the paper's experiments and write a report", epilog=EPILOG
-    )
+        commands, "reproduce", run, help="run the paper's experiments and write a report",
+        description=DESCRIPTION, epilog=EPILOG,
+    )  # fmt: skip
     parser.add_argument(
         "targets", nargs="*", metavar="TARGET",
         help="table1, table2, table3, fig-occlusion, fig-convergence, fig-demo (default: all)",
