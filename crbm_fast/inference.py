@@ -474,8 +474,8 @@ def infer(
     init : Beliefs or array-like, optional
         Messages to start from: (nv, nh) per instance, log m(1)/m(0) of the message v_i -> h_j, for sum-product and
         max-product; one row of nv + nh for the others: tau_v (mixed-product: the states v sends) and tau_h.  Default:
-        uniform messages; for mean field and TAP the tau_v of b_v alone, which in a CRBM is the prediction of its
-        logistic part, and the tau_h that is best for it.
+        uniform messages; for mean field and TAP tau_v = logistic(b_v), which in a CRBM is the prediction of its
+        logistic part, and tau_h = logistic(b_h + tau_v W).
     evidence : (mask, values), optional
         Visible units with `mask` set are clamped to `values` (0 or 1); shapes as b_v.
     dtype : {"float32", "float64"}, optional

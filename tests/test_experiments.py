@@ -172,7 +172,6 @@ def test_committed_hyperparameters():
             assert set(chosen.train) <= set(keywords), (task, name)
             chosen.make_learner(method)
             chosen.make_model(4, 2, 4, seed=0, n_threads=1)
-    assert set(contents["as"]) == set(TASKS) - {t for t, m in contents["recipes"].items() if len(m) == len(METHODS)}
     tried = contents["search"]["trials"]
     assert len({len(listed) for by_method in tried.values() for listed in by_method.values()}) <= 1      # one budget
 
@@ -1038,7 +1037,7 @@ def test_what_is_committed_is_what_the_search_writes(search):
 
 @pytest.fixture
 def revision(search, tmp_path, monkeypatch):
-    """A file of recipes, and `look`: revise it given {method: (validation error, best epoch)} of runs with them."""
+    """A file of recipes, and `look`: revise it given {method: (validation error or None: it diverged, best epoch)}."""
     file = tmp_path / "h.json"
     search.main(["--no-trials", "--write", str(file)])
     monkeypatch.setattr(methods, "hyperparameters", lambda: json.loads(file.read_text()))
@@ -1049,6 +1048,8 @@ def revision(search, tmp_path, monkeypatch):
             path = results.path_of(tmp_path, run.name)
             path.parent.mkdir(parents=True, exist_ok=True)
             more = {"name": run.name, "hash": run.hash, "validation": {"all": error}, "best_epoch": best}
+            if error is None:
+                more["error"] = {"type": "DivergenceError", "message": "far", "final": True}
             results.write(path, {**BARE, **more})
         search.main(["--revise", str(tmp_path), "--write", str(file)])
         return json.loads(file.read_text())
@@ -1090,3 +1091,34 @@ def test_runs_that_were_best_at_the_end_get_twice_the_epochs(search, revision, t
     search.main(["--no-trials", "--write", str(tmp_path / "h.json")])
     assert revision.all() == before
     assert "mnist-noisy-20" not in json.loads((tmp_path / "h.json").read_text())["recipes"]
+
+
+def test_low_rates_are_raised_and_what_diverges_goes_back(search, revision, tmp_path):
+    file, task = tmp_path / "h.json", "caltech-noisy-20"
+    contents = json.loads(file.read_text())
+    contents["recipes"][task]["MSSVM"]["train"]["learning_rate"] = 0.0003
+    file.write_text(json.dumps(contents))
+    before = revision.all()
+    (made,) = revision(task, {"LR": (0.03, 1), "MSSVM": (0.02, 1)})["search"]["revised"]
+    assert (made["was"], made["now"]) == (0.0003, 0.003)
+    contents = revision(task, {"MSSVM": (None, None)})
+    assert contents["search"]["revised"][1] == {
+        "task": task, "method": "MSSVM", "valid_error": None,
+        "keyword": "learning_rate", "was": 0.003, "now": 0.0003, "why": search.BACK,
+    }  # fmt: skip
+    assert revision.all() == before
+    # diverged from the beginning
+    contents = revision(task, {"CD-1": (None, None)})
+    assert (contents["search"]["revised"][2]["method"], contents["search"]["revised"][2]["now"]) == ("CD-1", 0.001)
+    assert revision(task, {"CD-1": (0.02, 1)}) == contents
+
+
+def test_an_lr_of_another_recipe_is_no_measure(search, revision, tmp_path):
+    task = "caltech-noisy-20"
+    contents = revision(task, {"LR": (0.03, 32), "CD-1": (0.02, 1)})        # LR: twice the epochs, not done yet
+    assert [r["method"] for r in contents["search"]["revised"]] == ["LR"]
+    assert revision(task, {"CD-1": (0.04, 1)}) == contents
+    contents = revision(task, {"LR": (0.025, 60)})
+    assert [r["method"] for r in contents["search"]["revised"]] == ["LR", "CD-1"]
+    with pytest.raises(SystemExit, match="does not exist: there is nothing to revise"):
+        search.main(["--revise", str(tmp_path), "--write", str(tmp_path / "nowhere.json")])

@@ -27,8 +27,10 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
+
 from crbm_fast import _files
-from crbm_fast.experiments import METHODS, SCALES, TASKS, Recipe, Run, Scale, perform, recipe, results
+from crbm_fast.experiments import METHODS, SCALES, TASKS, Recipe, Run, Scale, perform, recipe, results, runner
 from crbm_fast.experiments.command import Progress
 from crbm_fast.experiments.methods import HYPERPARAMETERS
 from crbm_fast.experiments.tasks import IN_TABLES, OCCLUDED
@@ -56,7 +58,7 @@ IMAGES = {"mnist": 50_000, "caltech": 4_100}
 # Caltech101 Silhouettes has few images, and so have trials: an average over fewer steps
 AVERAGING = {"mnist": 0.999, "caltech": 0.99}
 
-BACK = "worse than before"
+BACK = "back: worse than before"        # of a revision that undoes the last one
 
 
 def kind(method):
@@ -166,12 +168,12 @@ def how(scales, revised):
         f"on each of {', '.join(DECAYS)}, every method tried the learning rates "
         f"{', '.join(f'{rate:g}' for rate in RATES)}; with the best of them, a third and three times the weight decay; "
         "two more around the best of these, further out where that was at an end; and the other rates with the best "
-        "decay, or where that was the first, decays in between. A trial had a quarter to a half of "
-        f"the epochs, a moving average over fewer steps, at most {images:,} training images, and as many times more "
-        f"weight decay as fewer images; the least error on {checked:,} validation images won. The other tasks take "
+        "decay, or where that was the first, decays in between. A trial had a fifth to a half of the epochs, at most "
+        f"{images:,} training images, as many times more weight decay as fewer images, and on MNIST a moving average "
+        f"over fewer steps; the least error on at most {checked:,} validation images won. The other tasks take "
         "over what was found for the one most like them. "
-        + (f"At full scale some were then changed by the validation error ({again}): the rate to a tenth where a "
-           "method was worse than LR, to ten times where the search ended below its first rates; twice the epochs "
+        + (f"At full scale some recipes were then changed by the validation error ({again}): the rate to a tenth where "
+           "a method was worse than LR, to ten times where the search ended below its first rates; twice the epochs "
            "where the last one was the best; and back where that was worse. " if revised else "")
         + "Test images were not used."
     )  # fmt: skip
@@ -193,7 +195,7 @@ def write(path, contents):
         "how": how(scales, kept["revised"]) if scales else "The search's starting points: there was no search yet.",
         "as": AS,
         "recipes": {t: {m: recipes[t][m] for m in METHODS if m in recipes[t]} for t in TASKS if recipes.get(t)},
-        "search": {"rates": RATES, "scales": scales, "trials": trials, "revised": kept["revised"]},
+        "search": {"scales": scales, "trials": trials, "revised": kept["revised"]},
     }
     with _files.replacing(path) as file:
         file.write((results.dumps(contents) + "\n").encode())
@@ -205,9 +207,10 @@ def replace(path, pairs, tried, scale, folder):
     for task, method in pairs:
         found, best = outcome(task, method, scale, tried[task, method], folder) if tried else ([], {})
         contents["recipes"].setdefault(task, {})[method] = with_settings(base(task, method), best)
-        contents["search"]["trials"].setdefault(task, {})[method] = found
-        if not found:
-            del contents["search"]["trials"][task][method]
+        trials = contents["search"]["trials"].setdefault(task, {})
+        trials.pop(method, None)
+        if found:
+            trials[method] = found
         contents["search"]["scales"][task] = vars(scale)
     # revisions, and what tasks like these had in place of their recipes, are of the search before
     again = {(task, method) for searched, method in pairs for task in (searched, *like(searched))}
@@ -219,43 +222,51 @@ def replace(path, pairs, tried, scale, folder):
 
 
 def like(task):
-    """The tasks that take over its recipes, also those of the figure."""
-    return [other for other in AS if AS[other] == task or AS.get(AS[other]) == task]
+    """The tasks of the tables that take over its recipes."""
+    return [other.name for other in IN_TABLES if AS.get(other.name) == task]
 
 
 def revise(path, folder):
     """Change recipes by what runs at full scale say of them; returns the changes.
 
     A tenth of the learning rate where a run has more validation error than LR, at most twice; ten times as much where
-    the search ended below its first rates; twice the epochs where the last one was the best; each back where it has
-    made it worse.
+    the search ended below its first rates; once, twice the epochs where the last one was the best; each back where it
+    has made it worse, or diverge.  Runs with other recipes than the file's say nothing.
     """
     contents, found, changes = read(path), results.read_all(folder), []
-    for task, method in itertools.product(IN_TABLES, METHODS):
-        result, least = (found.get(f"{task.name}/{name}") for name in (method, "LR"))
-        run = Run(task, method, SCALES["full"], recipe(task, method, contents))
-        if not result or not least or result["error"] or least["error"] or result["hash"] != run.hash:
+    runs = [
+        Run(task, method, SCALES["full"], recipe(task, method, contents))
+        for task, method in itertools.product(IN_TABLES, METHODS) if f"{task.name}/{method}" in found
+    ]  # fmt: skip
+    # infinite: it diverged
+    errors = {
+        run.name: np.inf if found[run.name]["error"] else found[run.name]["validation"]["all"]
+        for run in runs if runner.is_final(found[run.name]) and found[run.name]["hash"] == run.hash
+    }  # fmt: skip
+    for run in runs:
+        task, method, error, least = run.task, run.method, errors.get(run.name), errors.get(f"{run.task.name}/LR")
+        if error is None or least is None:
             continue
         before = [r for r in contents["search"]["revised"] if (r["task"], r["method"]) == (task.name, method)]
         rates = [r for r in before if r["keyword"] == "learning_rate"]
-        rate, error = run.recipe.train["learning_rate"], result["validation"]["all"]
-        if before and before[-1]["why"] != BACK and error > before[-1]["valid_error"]:
+        rate = run.recipe.train["learning_rate"]
+        if before and before[-1]["why"] != BACK and error > (before[-1]["valid_error"] or np.inf):
             keyword, now, why = before[-1]["keyword"], before[-1]["was"], BACK
-        elif len(rates) < 2 and error > least["validation"]["all"]:
+        elif len(rates) < 2 and error > least:
             keyword, now, why = "learning_rate", float(f"{rate / 10:.3g}"), "worse than LR"
         elif not rates and rate < min(RATES):
-            keyword, now, why = "learning_rate", 10 * rate, "more steps may want a higher rate than the trials"
-        elif len(before) == len(rates) and result["best_epoch"] == run.epochs:
+            keyword, now, why = "learning_rate", float(f"{10 * rate:.3g}"), "more steps may want a higher rate"
+        elif len(before) == len(rates) and found[run.name].get("best_epoch") == run.epochs:
             keyword, now, why = "epochs", 2 * run.epochs, "the last epoch was the best"
         else:
             continue
         changes.append({
-            "task": task.name, "method": method, "valid_error": error,
+            "task": task.name, "method": method, "valid_error": error if error < np.inf else None,
             "keyword": keyword, "was": run.recipe.train[keyword], "now": now, "why": why,
         })  # fmt: skip
         new = {group: v for group, v in with_settings(run.recipe.facts(), {keyword: now}).items() if v}
         recipes = contents["recipes"]
-        for other in {task.name for task in IN_TABLES} & set(like(task.name)):        # runs of its own speak for it
+        for other in like(task.name):                    # keeps what it took over, until its own runs say otherwise
             recipes.setdefault(other, {}).setdefault(method, recipes[task.name][method])
         recipes.setdefault(task.name, {})[method] = new
     contents["search"]["revised"] += changes
@@ -288,8 +299,10 @@ def main(argv=None):
     if args.revise:
         if not args.revise.is_dir():
             raise SystemExit(f"--revise {args.revise} is not a folder of results")
+        if not args.write.exists():
+            raise SystemExit(f"--write {args.write} does not exist: there is nothing to revise")
         for revision in revise(args.write, args.revise):
-            print("{task}/{method}: {valid_error:.5f}, {why}: {keyword} {was:g} -> {now:g}".format(**revision))
+            print("{task}/{method}: {why}: {keyword} {was:g} -> {now:g}".format(**revision))
         return
     scale = Scale("search", digits=args.digits, train=args.images, validation=args.validation, test=0)
     pairs = list(itertools.product(args.tasks, args.methods))

@@ -22,7 +22,7 @@ class CommandError(Exception):
 
 
 def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], int], **texts: str) -> Any:
-    """A parser of a command among the subparsers; its epilog keeps its lines."""
+    """A parser of a command among the subparsers; description and epilog keep their lines."""
     parser = commands.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter, **texts)
     parser.set_defaults(run=run)
     return parser

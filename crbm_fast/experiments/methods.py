@@ -118,10 +118,10 @@ class Recipe:
 
 
 @cache
-def hyperparameters(path: Path = HYPERPARAMETERS) -> dict[str, Any]:
+def hyperparameters() -> dict[str, Any]:
     """The file: "recipes" {task: {method: recipe}}, "as" {task: the task whose recipes it takes where it has none},
-    "how" they were found, and "search", every trial of it."""
-    contents: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    "how" they were found, and "search", every trial of it and what was revised after it."""
+    contents: dict[str, Any] = json.loads(HYPERPARAMETERS.read_text(encoding="utf-8"))
     return contents
 
 

@@ -353,8 +353,8 @@ def _hyperparameters(small: bool) -> list[Block]:
         ),
     ]
     if shared:
-        sentences = [f"Those of `{other}` are also used for {', '.join(tasks)}." for other, tasks in shared.items()]
-        out.append(Text(" ".join(sentences)))
+        sentences = [f"Those of `{other}` are also used for {', '.join(tasks)}" for other, tasks in shared.items()]
+        out.append(Text("; ".join(sentences) + ": where these have none of their own."))
     return [*out, Fold("All of them", [Table(["task", "method", "hyperparameters"], rows, words=3)])]
 
 

@@ -55,7 +55,7 @@ SCALES = {
     scale.name: scale
     for scale in (
         Scale("full"),
-        # every method on every task in a minute or two, without a download; as many steps for LR as for the others,
+        # every method on every task in a few minutes, without a download; as many steps for LR as for the others,
         # and an average over as few steps as there are
         Scale(
             "small", nh=64, digits=True, train=600, validation=200, test=200,
