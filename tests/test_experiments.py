@@ -1061,7 +1061,7 @@ def revision(search, tmp_path, monkeypatch):
 def test_methods_worse_than_lr_are_revised(search, revision, tmp_path):
     """At a tenth of the rate, for that task alone; a second look at the same runs changes nothing."""
     task, before = "mnist-occluded-12", revision.all()
-    revision(task, {"LR": (0.03, 1), "CD-10": (0.06, 1), "MLE-BP": (0.02, 1)})
+    revision(task, {"LR": (0.03, 5), "CD-10": (0.06, 5), "MLE-BP": (0.02, 5)})
     contents = revision(task, {})
     after = revision.all()
     changed = {(t, m) for t in before for m in METHODS if before[t][m] != after[t][m]}
@@ -1070,9 +1070,9 @@ def test_methods_worse_than_lr_are_revised(search, revision, tmp_path):
     assert "CD-10 on mnist-occluded-12" not in contents["how"]        # nothing was searched yet
     (made,) = contents["search"]["revised"]
     assert (made["task"], made["method"], made["was"], made["now"]) == (task, "CD-10", 0.01, 0.001)
-    revision(task, {"CD-10": (0.07, 1)})                 # with a tenth of the rate
+    revision(task, {"CD-10": (0.07, 5)})                 # with a tenth of the rate
     assert revision.all() == before
-    assert len(revision(task, {"CD-10": (0.06, 1)})["search"]["revised"]) == 2        # no more
+    assert len(revision(task, {"CD-10": (0.06, 5)})["search"]["revised"]) == 2        # no more
     search.main(["--no-trials", "--write", str(tmp_path / "h.json")])
     assert revision.all() == before
 
@@ -1099,7 +1099,7 @@ def test_low_rates_are_raised_and_what_diverges_goes_back(search, revision, tmp_
     contents["recipes"][task]["MSSVM"]["train"]["learning_rate"] = 0.0003
     file.write_text(json.dumps(contents))
     before = revision.all()
-    (made,) = revision(task, {"LR": (0.03, 1), "MSSVM": (0.02, 1)})["search"]["revised"]
+    (made,) = revision(task, {"LR": (0.03, 9), "MSSVM": (0.02, 9)})["search"]["revised"]
     assert (made["was"], made["now"]) == (0.0003, 0.003)
     contents = revision(task, {"MSSVM": (None, None)})
     assert contents["search"]["revised"][1] == {
@@ -1110,15 +1110,24 @@ def test_low_rates_are_raised_and_what_diverges_goes_back(search, revision, tmp_
     # diverged from the beginning
     contents = revision(task, {"CD-1": (None, None)})
     assert (contents["search"]["revised"][2]["method"], contents["search"]["revised"][2]["now"]) == ("CD-1", 0.001)
-    assert revision(task, {"CD-1": (0.02, 1)}) == contents
+    assert revision(task, {"CD-1": (0.02, 9)}) == contents
 
 
 def test_an_lr_of_another_recipe_is_no_measure(search, revision, tmp_path):
     task = "caltech-noisy-20"
-    contents = revision(task, {"LR": (0.03, 32), "CD-1": (0.02, 1)})        # LR: twice the epochs, not done yet
+    contents = revision(task, {"LR": (0.03, 32), "CD-1": (0.02, 9)})        # LR: twice the epochs, not done yet
     assert [r["method"] for r in contents["search"]["revised"]] == ["LR"]
-    assert revision(task, {"CD-1": (0.04, 1)}) == contents
+    assert revision(task, {"CD-1": (0.04, 9)}) == contents
     contents = revision(task, {"LR": (0.025, 60)})
     assert [r["method"] for r in contents["search"]["revised"]] == ["LR", "CD-1"]
     with pytest.raises(SystemExit, match="does not exist: there is nothing to revise"):
         search.main(["--revise", str(tmp_path), "--write", str(tmp_path / "nowhere.json")])
+
+
+def test_runs_that_were_best_at_the_beginning_get_lower_rates(revision):
+    task = "mnist-noisy-10"
+    contents = revision(task, {"LR": (0.03, 7), "CD-1": (0.02, 2), "CD-10": (0.02, 3), "LSSVM": (0.02, 1)})
+    assert [(r["method"], r["now"]) for r in contents["search"]["revised"]] == [("CD-1", 0.003), ("LSSVM", 0.003)]
+    contents = revision(task, {"CD-1": (0.019, 1), "LSSVM": (0.021, 1)})
+    assert [(r["method"], r["now"]) for r in contents["search"]["revised"][2:]] == [("CD-1", 0.001), ("LSSVM", 0.01)]
+    assert revision(task, {"CD-1": (0.018, 1), "LSSVM": (0.02, 1)}) == contents

@@ -173,8 +173,9 @@ def how(scales, revised):
         f"over fewer steps; the least error on at most {checked:,} validation images won. The other tasks take "
         "over what was found for the one most like them. "
         + (f"At full scale some recipes were then changed by the validation error ({again}): the rate to a tenth where "
-           "a method was worse than LR, to ten times where the search ended below its first rates; twice the epochs "
-           "where the last one was the best; and back where that was worse. " if revised else "")
+           "a method was worse than LR, to a third where its best epoch was in the first sixth, to ten times where the "
+           "search ended below its first rates; twice the epochs where the last one was the best; and back where that "
+           "was worse. " if revised else "")
         + "Test images were not used."
     )  # fmt: skip
 
@@ -229,9 +230,10 @@ def like(task):
 def revise(path, folder):
     """Change recipes by what runs at full scale say of them; returns the changes.
 
-    A tenth of the learning rate where a run has more validation error than LR, at most twice; ten times as much where
-    the search ended below its first rates; once, twice the epochs where the last one was the best; each back where it
-    has made it worse, or diverge.  Runs with other recipes than the file's say nothing.
+    A tenth of the learning rate where a run has more validation error than LR; a third where its best epoch was in the
+    first sixth; ten times as much where the search ended below its first rates: at most two of these.  Once, twice the
+    epochs where the last one was the best.  Each back where it has made it worse, or diverge.  Runs with other recipes
+    than the file's say nothing.
     """
     contents, found, changes = read(path), results.read_all(folder), []
     runs = [
@@ -249,14 +251,16 @@ def revise(path, folder):
             continue
         before = [r for r in contents["search"]["revised"] if (r["task"], r["method"]) == (task.name, method)]
         rates = [r for r in before if r["keyword"] == "learning_rate"]
-        rate = run.recipe.train["learning_rate"]
+        rate, best = run.recipe.train["learning_rate"], found[run.name].get("best_epoch")
         if before and before[-1]["why"] != BACK and error > (before[-1]["valid_error"] or np.inf):
             keyword, now, why = before[-1]["keyword"], before[-1]["was"], BACK
         elif len(rates) < 2 and error > least:
-            keyword, now, why = "learning_rate", float(f"{rate / 10:.3g}"), "worse than LR"
+            keyword, now, why = "learning_rate", float(f"{rate / 10:.1g}"), "worse than LR"
+        elif len(rates) < 2 and 6 * best <= run.epochs:
+            keyword, now, why = "learning_rate", float(f"{rate / 3:.1g}"), "an early epoch was the best"
         elif not rates and rate < min(RATES):
-            keyword, now, why = "learning_rate", float(f"{10 * rate:.3g}"), "more steps may want a higher rate"
-        elif len(before) == len(rates) and found[run.name].get("best_epoch") == run.epochs:
+            keyword, now, why = "learning_rate", float(f"{10 * rate:.1g}"), "more steps may want a higher rate"
+        elif len(before) == len(rates) and best == run.epochs:
             keyword, now, why = "epochs", 2 * run.epochs, "the last epoch was the best"
         else:
             continue
