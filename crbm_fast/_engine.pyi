@@ -33,6 +33,7 @@ class Core:
         gamma_sum: bool = False,
         messages: NDArray[Any] | None = None,
         init: NDArray[Any] | None = None,
+        visible_first: bool = False,
         warm_start: bool = False,
     ) -> None: ...
     def gibbs(

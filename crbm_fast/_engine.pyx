@@ -303,12 +303,12 @@ cdef class Core:
 
     def run(self, method, b1, b2, *, Py_ssize_t max_iter, double tol, double damping, tau_v, tau_h, n_iter, converged,
             residual, log_z=None, gamma=None, bint gamma_sum=False, messages=None, init=None,
-            bint warm_start=False):
+            bint visible_first=False, bint warm_start=False):
         """Run `method` on every row of b1, b2 and write the results into the arrays given.
 
         b1 (N, nv), b2 (N, nh); tau_v (N, nv), tau_h (N, nh), n_iter (N,) int64, converged (N,) bool, residual and
         log_z (N,) float64, gamma (N, nv, nh) or with gamma_sum (nv, nh); messages and init (N, nv, nh) log messages
-        for sum-product and max-product, (N, nv + nh) beliefs for the other methods.
+        for sum-product and max-product, (N, nv + nh) beliefs for the other methods; visible_first: see solver.h.
         """
         cdef crbm_job job
         self.prepare(&job, b1, b2)
@@ -317,7 +317,7 @@ cdef class Core:
         job.tau_v, job.tau_h, job.gamma, job.messages = data(tau_v), data(tau_h), data(gamma), data(messages)
         job.n_iter, job.converged = <int64_t *> data(n_iter), data(converged)
         job.residual, job.log_z = <double *> data(residual), <double *> data(log_z)
-        job.init = data(init)
+        job.init, job.visible_first = data(init), visible_first
         job.gamma_mode = CRBM_GAMMA_NONE if gamma is None else CRBM_GAMMA_SUM if gamma_sum else CRBM_GAMMA_EACH
         if gamma is not None and gamma_sum:
             gamma[...] = 0

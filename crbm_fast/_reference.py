@@ -21,10 +21,10 @@ Array = NDArray[Any]
 Result = dict[str, Any]
 
 
-def run(method: str, W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) -> Result:
+def run(method: str, W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0, **options: Any) -> Result:
     """Beliefs after T iterations: a dict with tau_v, tau_h, gamma, log_z (None where undefined)."""
     W, b1, b2 = (np.asarray(a, np.float64) for a in (W, b1, b2))
-    return _METHODS[method](W, b1, b2, T, damping)
+    return _METHODS[method](W, b1, b2, T, damping, **options)
 
 
 # --- Algorithm 1 ----------------------------------------------------------------------------------------------
@@ -152,9 +152,9 @@ def _entropy(tau: Array) -> Any:
     return -(t * np.log(t)).sum()
 
 
-def mean_field(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) -> Result:
+def mean_field(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0, init: str | None = None) -> Result:
     """Naive mean field, v then h; log_z is the bound at tau_v and the tau_h that is best for it."""
-    tau_h = expit(b2 + expit(b1) @ W)
+    tau_h = expit(b2 + expit(b1) @ W) if init == "visible" else expit(b2)
     for _ in range(T):
         tau_v = expit(b1 + W @ tau_h)
         best_h = expit(b2 + tau_v @ W)
@@ -167,11 +167,11 @@ def mean_field(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) -> 
     }
 
 
-def tap(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) -> Result:
+def tap(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0, init: str | None = None) -> Result:
     """Second-order TAP (Gabrie, Tramel & Krzakala 2015): Plefka's expansion to W^2."""
     W2 = W**2
     tau_v = expit(b1)
-    tau_h = expit(b2 + tau_v @ W)
+    tau_h = expit(b2 + tau_v @ W) if init == "visible" else expit(b2)
     for _ in range(T):
         tau_v = expit(b1 + W @ tau_h + (0.5 - tau_v) * (W2 @ (tau_h - tau_h**2)))
         new_h = expit(b2 + tau_v @ W + (0.5 - tau_h) * ((tau_v - tau_v**2) @ W2))

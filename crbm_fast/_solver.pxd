@@ -54,6 +54,7 @@ cdef extern from "solver.h" nogil:
         char *messages
         double *log_z
         const char *init
+        int visible_first
         char *state
         int resume
         long next

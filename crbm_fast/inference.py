@@ -177,7 +177,7 @@ class Engine:
         gamma: bool | Literal["sum"] = False,
         log_z: bool = False,
         messages: bool = False,
-        init: Beliefs | ArrayLike | None = None,
+        init: Beliefs | ArrayLike | Literal["visible"] | None = None,
         warm_start: bool = False,
         evidence: tuple[ArrayLike, ArrayLike] | None = None,
         out: Beliefs | None = None,
@@ -209,6 +209,10 @@ class Engine:
             v = np.where(mask, np.where(values == 1, np.inf, -np.inf), v).astype(dtype)
         if method == "exact" and (init is not None or messages or warm_start):
             raise ValueError("method='exact' has no messages: leave out init, messages and warm_start")
+        visible_first = isinstance(init, str)
+        if visible_first:
+            check.check_start(init, method)
+            init = None
         state_shape = (nv, nh) if method in _PER_EDGE else (nv + nh,)
         start = None if init is None else self._start(init, method, (N, *state_shape), single)
         inputs = {"W": core.W, "b_v": v, "b_h": h} | ({} if start is None else {"init": start})
@@ -232,7 +236,8 @@ class Engine:
             else:
                 core.run(
                     method, v, h, max_iter=max_iter, tol=tol, damping=damping, gamma_sum=gamma == "sum",
-                    messages=b.messages if messages else None, init=start, warm_start=warm_start, **arrays,
+                    messages=b.messages if messages else None, init=start, visible_first=visible_first,
+                    warm_start=warm_start, **arrays,
                 )  # fmt: skip
             if log_z and clamped is not None:
                 z += clamped
@@ -433,7 +438,7 @@ def infer(
     gamma: bool | Literal["sum"] = False,
     log_z: bool = False,
     messages: bool = False,
-    init: Beliefs | ArrayLike | None = None,
+    init: Beliefs | ArrayLike | Literal["visible"] | None = None,
     evidence: tuple[ArrayLike, ArrayLike] | None = None,
     dtype: DTypeLike | None = None,
     n_threads: int | None = None,
@@ -471,11 +476,11 @@ def infer(
         max-product: -E at the predicted v and its best h; both are lower bounds of the maximum.
     messages : bool
         Also the state the next call can start from (`init`).
-    init : Beliefs or array-like, optional
+    init : Beliefs, array-like or "visible", optional
         Messages to start from: (nv, nh) per instance, log m(1)/m(0) of the message v_i -> h_j, for sum-product and
         max-product; one row of nv + nh for the others: tau_v (mixed-product: the states v sends) and tau_h.  Default:
-        uniform messages; for mean field and TAP tau_v = logistic(b_v), which in a CRBM is the prediction of its
-        logistic part, and tau_h = logistic(b_h + tau_v W).
+        uniform messages; mean field and TAP start at tau_h = logistic(b_h), or with "visible" at
+        tau_v = logistic(b_v), the prediction of the logistic part of a CRBM.  They find the mode that is near.
     evidence : (mask, values), optional
         Visible units with `mask` set are clamped to `values` (0 or 1); shapes as b_v.
     dtype : {"float32", "float64"}, optional

@@ -34,7 +34,7 @@ _LOG_Z: dict[str, Method] = {"exact": "exact", "bethe": "sum-product", "mean-fie
 
 @dataclass(frozen=True)
 class Inference:
-    """How a model predicts: `method`, `max_iter`, `tol` and `damping` of `infer`.
+    """How a model predicts: `method`, `max_iter`, `tol`, `damping` and `init` ("visible" or None) of `infer`.
 
     Training leaves here what it used itself, because inference for training and for prediction should be the same
     ([1], Section 6).
@@ -44,9 +44,11 @@ class Inference:
     max_iter: int = 50
     tol: float = 1e-3
     damping: float = 0.0
+    init: Literal["visible"] | None = None
 
     def __post_init__(self) -> None:
         check.check_choice("method", self.method, METHODS)
+        check.check_start(self.init, self.method)
         check.set_fields(
             self, max_iter=check.check_int("max_iter", self.max_iter, 1),
             tol=check.check_real("tol", self.tol, 0, np.inf), damping=check.check_real("damping", self.damping, 0, 1),
@@ -299,8 +301,8 @@ class CRBM:
         ----------
         X : (N, nx) array-like or CSR matrix
             Features.  None for a model without: then one row.
-        method, max_iter, tol, damping, optional
-            In place of those in `self.inference`.
+        method, max_iter, tol, damping, init, optional
+            In place of those in `self.inference`; another method starts afresh.
         evidence : (mask, values), optional
             Outputs that are known, clamped to 0 or 1; both broadcast to (N, nv).
         """
@@ -494,8 +496,10 @@ class CRBM:
 
     def _infer(self, X: Any, options: dict[str, Any], write: Any, dtype: Any) -> NDArray[Any]:
         """Run inference chunk by chunk and let `write` put the beliefs into the rows of the result."""
-        _check_keywords(options, ("method", "max_iter", "tol", "damping", "evidence"))
+        _check_keywords(options, ("method", "max_iter", "tol", "damping", "init", "evidence"))
         evidence = options.pop("evidence", None)
+        if "method" in options:
+            options.setdefault("init", None)
         how = replace(self.inference, **options)
         features = self._features(X)
         N = 1 if features is None else len(features)

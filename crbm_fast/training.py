@@ -459,7 +459,7 @@ class _Run:
             self.centred = Centering(
                 self.iterate, mu_v if self.centering == "all" else None, mu_x, self.learner.trains
             )
-        self.learner_state = self.learner.init(self.model, self.data.size, self.batch_size)
+        self.learner_state = self.learner.first_state(self.model, self.data.size, self.batch_size)
         self.optimizer_state = self.optimizer.init(self._trained())
 
     def _trained(self) -> dict[str, NDArray[Any]]:

@@ -234,8 +234,8 @@ static void retire(const crbm_job *job, crbm_chunk *c, ptrdiff_t s, ptrdiff_t t)
         job->log_z[n] = slot_log_z(job, c, s);
 }
 
-/* Take instances first ... into the slots, from `init` or from the biases: mean field and TAP start at
- * tau_v = logistic(b1), in a CRBM the prediction of its logistic part, and tau_h = logistic(b2 + tau_v W). */
+/* Take instances first ... into the slots, from `init` or from the biases alone: tau_h = logistic(b2), or
+ * tau_v = logistic(b1) and tau_h = logistic(b2 + tau_v W). */
 static void enter(const crbm_job *job, crbm_chunk *c, ptrdiff_t first, ptrdiff_t m)
 {
     const crbm_kernels *k = job->k;
@@ -250,7 +250,8 @@ static void enter(const crbm_job *job, crbm_chunk *c, ptrdiff_t first, ptrdiff_t
         memcpy(c->b2 + h, job->b2 + (first + s) * nh * item, nh * item);
         if (!job->init) {
             k->logistic_step(c->tau_v + v, c->b1 + v, 1, 0, nv);
-            k->fill(c->sent + v, 0, nv);                                  /* mixed-product's M = 0.5 */
+            k->logistic_step(c->tau_h1 + h, c->b2 + h, 1, 0, nh);
+            k->fill(c->sent + v, 0, nv);                                  /* M = 0.5 */
         } else {
             const char *init = job->init + (first + s) * (nv + nh) * item;
             memcpy(c->tau_v + v, init, nv * item);
@@ -268,7 +269,7 @@ static void enter(const crbm_job *job, crbm_chunk *c, ptrdiff_t first, ptrdiff_t
             k->logistic_step(c->tau_h1 + h, c->theta_h + h, 1, 0, nh);
             k->logistic_step(c->tau_h0 + h, c->theta_h + h, -1, 0, nh);
         }
-    } else if (!job->init) {
+    } else if (job->visible_first && !job->init) {
         memcpy(c->sent, c->tau_v, m * nv * item);
         fields_h(job, c, m);
         for (ptrdiff_t s = 0; s < m; s++)

@@ -72,6 +72,7 @@ struct crbm_job {
     char *messages;           /* (N, nv, nh) log messages, or (N, nv + nh) beliefs                          */
     double *log_z;
     const char *init;         /* in the form of `messages`, to start from; or NULL                          */
+    int visible_first;        /* without init, mean field and TAP start from b1 alone, not from b2 alone    */
     char *state;              /* (N, nv, ld) messages in `form`, or (N, nv + nh): kept for the next start   */
     int resume;               /* start from the messages that `state`, or else the slot, holds              */
     int summed;               /* and the slot's `part` has their sums, from the run that made them          */

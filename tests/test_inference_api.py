@@ -138,6 +138,8 @@ def broken(a, index, value):
         ({"init": np.full((3, 2), np.nan)}, ValueError, r"init\[0, 0\] = nan"),
         ({"init": np.full(5, 2.0), "method": "tap"}, ValueError, r"init has values outside \[0, 1\]"),
         ({"init": np.zeros((3, 2)), "method": "exact"}, ValueError, r"method='exact' has no messages"),
+        ({"init": "visible"}, ValueError, "init='visible' is for mean-field and tap; method='sum-product' starts from"),
+        ({"init": "hidden", "method": "tap"}, ValueError, "init='hidden' is not one of: None, 'visible'"),
         ({"evidence": 3}, ValueError, r"evidence must be a pair \(mask, values\)"),
         ({"evidence": ([0, 1, 0], [0, 0, 0])}, TypeError, r"evidence mask has dtype int64; expected bool"),
         ({"evidence": (np.zeros(4, bool), 0)}, ValueError, r"evidence mask has shape \(4,\); expected \(3,\)"),
@@ -511,13 +513,14 @@ def test_damped_messages_of_larger_weights_do_not_overflow(dtype):
 
 
 @pytest.mark.parametrize("method", ["mean-field", "tap"])
-def test_mean_fields_start_at_the_prediction_of_the_visible_biases(method):
+def test_mean_fields_find_the_mode_near_their_start(method):
     """Two modes, all on and all off, which differ by the visible biases alone; half of the weights are negative."""
     W = np.repeat([[0.6, -0.6]], 20, axis=0).repeat(10, axis=1)
-    b1 = np.array([[0.2], [-0.2]]) * np.ones(20)
-    b = cf.infer(W, b1, -W.sum(axis=0) / 2, method=method, max_iter=200)
-    assert b.converged.all()
-    assert b.tau_v.round().tolist() == [[1] * 20, [0] * 20]
+    b1, b2 = np.array([[0.2], [-0.2]]) * np.ones(20), -W.sum(axis=0) / 2
+    for init, modes in ((None, [[0] * 20, [0] * 20]), ("visible", [[1] * 20, [0] * 20])):
+        b = cf.infer(W, b1, b2, method=method, max_iter=200, init=init)
+        assert b.converged.all()
+        assert b.tau_v.round().tolist() == modes
 
 
 def test_init_without_messages_gets_a_clear_error(rng):

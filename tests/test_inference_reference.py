@@ -39,6 +39,16 @@ def test_equals_the_paper(method, T, isa, dtype, rng):
         assert_beliefs(got, want, TOLERANCE[dtype.name])
 
 
+@pytest.mark.parametrize("T", [1, 3])
+@pytest.mark.parametrize("method", ["mean-field", "tap"])
+def test_equals_the_reference_from_the_visible_biases(method, T, isa, dtype, rng):
+    for nv, nh in SHAPES:
+        W, b1, b2 = make_rbm(rng, nv, nh)
+        want = _reference.run(method, *(a.astype(dtype) for a in (W, b1, b2)), T, init="visible")
+        kw = {"method": method, "max_iter": T, "tol": 0, "gamma": True, "log_z": True, "dtype": dtype}
+        assert_beliefs(cf.infer(W, b1, b2, init="visible", **kw), want, TOLERANCE[dtype.name])
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_equals_the_paper_at_its_size(method, isa, dtype, rng):
     """784x256, the model of the experiments."""

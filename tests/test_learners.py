@@ -21,7 +21,7 @@ def gradient(model, learner, X, V, *, epoch=1, seed=0, state=None):
     rows = None if X is None else Table("X", X, model.nx, model.dtype, "nx").rows(slice(None))
     low = learner.gradient(
         model, model._engine(), rows, np.ascontiguousarray(V, model.dtype), out, index=np.arange(len(V)), epoch=epoch,
-        seed=seed, state=learner.init(model, len(V), len(V)) if state is None else state, timer=Timer(),
+        seed=seed, state=learner.first_state(model, len(V), len(V)) if state is None else state, timer=Timer(),
     )  # fmt: skip
     return {name: g for name, g in out.items() if name in learner.trains and g.size}, low
 
@@ -191,7 +191,7 @@ def test_pcd_chains_go_on(rng):
     model = make_crbm(rng, 11, 4, 2, scale=2)
     X, V = rng.normal(size=(9, 2)), (rng.random((9, 11)) < 0.5).astype(np.float32)
     learner = PCD(k=1)
-    state = learner.init(model, 9, 9)
+    state = learner.first_state(model, 9, 9)
     _, first = gradient(model, learner, X, V, seed=1, state=state)
     np.testing.assert_array_equal(np.unpackbits(state["chains"], axis=1, count=11), first.v)
     _, second = gradient(model, learner, X, V, seed=2, state=state)
@@ -202,8 +202,8 @@ def test_pcd_chains_go_on(rng):
 
 def test_pcd_chains_of_a_plain_rbm_are_shared():
     model = cf.RBM(6, 4)
-    assert PCD().init(model, 1000, 16)["chains"].shape == (16, 1)
-    assert PCD().init(cf.CRBM(6, 4, 2), 1000, 16)["chains"].shape == (1000, 1)
+    assert PCD().first_state(model, 1000, 16)["chains"].shape == (16, 1)
+    assert PCD().first_state(cf.CRBM(6, 4, 2), 1000, 16)["chains"].shape == (1000, 1)
 
 
 def test_percloss_updates_only_on_lower_free_energy(rng):
@@ -311,6 +311,7 @@ def test_names():
         (lambda: CD(start="middle"), ValueError, "start='middle' is not one of: 'data', 'random', 'logistic'"),
         (lambda: CD(k=1.5), TypeError, "k=1.5 must be an integer"),
         (lambda: PercLoss(k=0), ValueError, "k=0"),
+        (lambda: MLE(init="visible"), ValueError, "init='visible' is for mean-field and tap"),
         (lambda: MSSVM(damping=1), ValueError, "damping=1"),
         (lambda: MLE(max_iter=0), ValueError, "max_iter=0"),
         (lambda: MLE(tol=-1), ValueError, "tol=-1"),

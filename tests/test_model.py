@@ -84,6 +84,21 @@ def test_prediction_uses_the_models_own_inference(rng):
     assert not np.array_equal(model.predict_proba(X), default)
 
 
+def test_where_mean_field_starts_is_kept(rng, tmp_path):
+    model = make_crbm(rng, 5, 4, 3, scale=2)
+    X = rng.normal(size=(20, 3))
+    default = model.predict_proba(X, method="mean-field", max_iter=2, tol=0)
+    model.inference = cf.Inference("mean-field", 2, 0.0, init="visible")
+    b = cf.infer(model.W_vh, *model.biases(X), method="mean-field", max_iter=2, tol=0, init="visible")
+    model.save(tmp_path / "m.npz")
+    for got in (model, cf.CRBM.load(tmp_path / "m.npz")):
+        np.testing.assert_array_equal(got.predict_proba(X), b.tau_v)
+        np.testing.assert_array_equal(got.predict_proba(X, init=None), default)
+        got.predict(X, method="sum-product")             # which has no such start
+    with pytest.raises(ValueError, match="init='visible' is for mean-field and tap"):
+        model.predict(X, method="sum-product", init="visible")
+
+
 def test_evidence_is_obeyed_and_helps(rng):
     model = make_crbm(rng, 5, 4, 3)
     X, V = rng.normal(size=(9, 3)), rng.random((9, 5)) < 0.5

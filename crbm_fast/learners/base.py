@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,7 +63,7 @@ class Batch:
     seed : int
         Of this batch's random numbers.
     state : dict of arrays
-        What the learner keeps from batch to batch; see `Learner.init`.
+        What the learner keeps from batch to batch; see `Learner.first_state`.
     shared : bool
         Whether all instances share one model: there are no features.
     """
@@ -140,11 +140,14 @@ class Learner:
         Inference stops an instance when no belief changed by more.
     damping : float
         Of inference.
+    init : "visible", optional
+        Where mean field and TAP start, see `infer`.
     """
 
     max_iter: int | None = None
     tol: float = 1e-3
     damping: float = 0.0
+    init: Literal["visible"] | None = None
 
     name: ClassVar[str]
     method: ClassVar[Any]                         # of inference: in training where there is any, and at test time
@@ -152,6 +155,7 @@ class Learner:
 
     def __post_init__(self) -> None:
         check.check_choice("method", self.method, METHODS)
+        check.check_start(self.init, self.method)
         check.set_fields(
             self, max_iter=None if self.max_iter is None else check.check_int("max_iter", self.max_iter, 1),
             tol=check.check_real("tol", self.tol, 0, np.inf), damping=check.check_real("damping", self.damping, 0, 1),
@@ -160,12 +164,12 @@ class Learner:
     def inference(self, epoch: int) -> Inference:
         """What training uses in this epoch, and a model trained so far should predict with."""
         T = 7 + epoch if self.max_iter is None else self.max_iter       # Section 6, observation (1)
-        return Inference(self.method, T, self.tol, self.damping)
+        return Inference(self.method, T, self.tol, self.damping, self.init)
 
     def prepare(self, model: CRBM) -> None:
         """What a new run changes in the model before it starts."""
 
-    def init(self, model: CRBM, N: int, batch_size: int) -> dict[str, Array]:
+    def first_state(self, model: CRBM, N: int, batch_size: int) -> dict[str, Array]:
         """Arrays to keep from batch to batch and in checkpoints."""
         return {}
 

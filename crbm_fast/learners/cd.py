@@ -31,7 +31,7 @@ class CD(Learner):
         [2]_; at a draw from the logistic part, P(v_i = 1) = logistic(b1_i).
     method : str
         Inference the trained model predicts with.  Default: the paper's choice, mean field.
-    max_iter, tol, damping
+    max_iter, tol, damping, init
         Of that inference.
 
     References

@@ -20,7 +20,7 @@ class MLE(Learner):
     ----------
     method : {"sum-product", "mean-field", "tap", "exact"}
         Inference in training and, to match, at test time.
-    max_iter, tol, damping
+    max_iter, tol, damping, init
         As for every `Learner`.
     """
 

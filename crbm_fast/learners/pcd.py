@@ -31,7 +31,7 @@ class PCD(Learner):
         Steps of Gibbs sampling per update.
     method : str
         Inference the trained model predicts with.  Default: the paper's choice, mean field.
-    max_iter, tol, damping
+    max_iter, tol, damping, init
         Of that inference.
 
     References
@@ -49,7 +49,7 @@ class PCD(Learner):
         check.set_fields(self, k=check.check_int("k", self.k, 1))
         super().__post_init__()
 
-    def init(self, model: CRBM, N: int, batch_size: int) -> dict[str, Array]:
+    def first_state(self, model: CRBM, N: int, batch_size: int) -> dict[str, Array]:
         chains = N if model.nx > 0 else min(batch_size, N)
         return {
             "chains": np.zeros((chains, (model.nv + 7) // 8), np.uint8),      # a bit per unit

@@ -34,7 +34,7 @@ class PercLoss(Learner):
     method : str
         Inference the trained model predicts with.  Default: marginal MAP, which has the lowest free energy, what is
         learned.  (The paper predicts with "mean-field".)
-    max_iter, tol, damping
+    max_iter, tol, damping, init
         Of that inference.
 
     References
