@@ -17,6 +17,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -172,8 +173,9 @@ def test_committed_hyperparameters():
             assert set(chosen.train) <= set(keywords), (task, name)
             chosen.make_learner(method)
             chosen.make_model(4, 2, 4, seed=0, n_threads=1)
-    tried = contents["search"]["trials"]
-    assert len({len(listed) for by_method in tried.values() for listed in by_method.values()}) <= 1      # one budget
+    tried = [(name, t.get("init")) for by_method in contents["search"]["trials"].values()
+             for name, listed in by_method.items() for t in listed]  # fmt: skip
+    assert len(set(Counter(tried).values())) == 1        # one budget
 
 
 def test_recipes_make_the_initial_model():
@@ -961,7 +963,8 @@ def test_every_method_gets_the_same_trials(search, tmp_path, monkeypatch):
     assert list(contents["recipes"][task]) == list(METHODS)
     tried = contents["search"]["trials"][task]
     assert list(tried) == ["LR", "MLE-MF"]
-    for name, listed in tried.items():
+    for name, init in (("LR", None), ("MLE-MF", None), ("MLE-MF", "visible")):
+        listed = [t for t in tried[name] if t.get("init") == init]
         tries = [(t["learning_rate"], t["weight_decay"]) for t in listed]
         rate = min(listed[:2], key=lambda t: t["valid_error"])["learning_rate"]
         decay = min(listed[:4], key=lambda t: t["valid_error"])["weight_decay"]
@@ -971,9 +974,10 @@ def test_every_method_gets_the_same_trials(search, tmp_path, monkeypatch):
         else:
             assert tries[4] == (rate, {0.0003: 9e-05, 0.003: 0.009}[decay])        # further
         assert len(set(tries)) == len(tries) >= 7
-        best = min(listed, key=lambda t: t["valid_error"])
+        best = min(tried[name], key=lambda t: t["valid_error"])
         got = contents["recipes"][task][name]["train"]
         assert (got["learning_rate"], got["weight_decay"]) == (best["learning_rate"], best["weight_decay"])
+        assert contents["recipes"][task][name].get("learner", {}).get("init") == best.get("init")
         assert got["epochs"] == (3 if name == "LR" else 1)        # of the run, not of a trial
     trial = results.read(results.path_of(tmp_path / "search", f"{task}/LR/trial-01"))
     assert trial["test"] is None
@@ -1021,16 +1025,30 @@ def test_a_search_goes_on_when_some_trials_fail(search, tmp_path):
     assert listed[0]["error"] == "DivergenceError: far"
 
 
+def test_one_start_of_mean_field_for_all_methods_of_a_task(search):
+    def listed(hidden, visible):
+        rates = {"learning_rate": 0.1, "weight_decay": 0.1}
+        return [
+            {**rates, "valid_error": hidden},
+            {**rates, "learning_rate": 0.2, "error": "far"},
+            {**rates, "valid_error": visible, "init": "visible"},
+        ]
+
+    trials = {"LR": listed(0.5, 0.1)[:1], "CD-1": listed(0.2, 0.3), "MLE-MF": listed(0.4, 0.1)}
+    assert [best.get("init") for best in search.chosen(trials).values()] == [None, "visible", "visible"]
+    trials["CD-10"] = listed(0.1, 0.4)
+    assert [best.get("init") for best in search.chosen(trials).values()] == [None] * 4
+
+
 def test_what_is_committed_is_what_the_search_writes(search):
     contents = methods.hyperparameters()
     assert contents["as"] == search.AS
     revised = {(r["task"], r["method"], r["keyword"]): r["now"] for r in contents["search"]["revised"]}
     for task, by_method in contents["recipes"].items():
         searched = task if task in search.DECAYS else search.AS[task]
+        best = search.chosen(contents["search"]["trials"][searched])
         for name, got in by_method.items():
-            listed = contents["search"]["trials"].get(searched, {}).get(name, [])
-            best = min((t for t in listed if "error" not in t), key=lambda t: t["valid_error"], default={})
-            settings = {k: best[k] for k in ("learning_rate", "weight_decay") if k in best}
+            settings = dict(best[name])
             settings |= {k: revised[task, name, k] for k in ("learning_rate", "epochs") if (task, name, k) in revised}
             assert got == search.with_settings(search.base(searched, name), settings), (task, name)
 

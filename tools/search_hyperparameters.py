@@ -8,6 +8,9 @@ around the best of these; and the other rates with the best decay, or if that is
 is a run of crbm_fast.experiments on fewer images and epochs, scored by the least validation error; nothing is tested.
 The best trial's settings go into the recipe, and every trial into the file.
 
+Where mean field starts (`init` of infer) decides which mode it finds, and no start is best for all tasks: methods that
+predict by it are searched with both, and on each task all of them get the one that is better on average.
+
 Fewer images want more weight decay: that of a trial is as many times higher as its images are fewer, so that the
 penalty counts as much beside the sum over the images as it will in the run.
 
@@ -58,6 +61,9 @@ IMAGES = {"mnist": 50_000, "caltech": 4_100}
 # Caltech101 Silhouettes has few images, and so have trials: an average over fewer steps
 AVERAGING = {"mnist": 0.999, "caltech": 0.99}
 
+# trials of a task, a method and a start of its mean field
+TRIALS = len(RATES) + 6
+
 BACK = "back: worse than before"        # of a revision that undoes the last one
 
 
@@ -78,9 +84,17 @@ def base(task, method):
     return {"train": {**train, "start": "logistic"}, "model": {"scale": 0.05, "tied": 0.01}}
 
 
+def inits(method):
+    """The starts of its inference to be tried."""
+    return (None, "visible") if METHODS[method].options.get("method") == "mean-field" else (None,)
+
+
 def with_settings(recipe, settings):
-    """A recipe with some keywords of `train` replaced."""
-    return {**recipe, "train": {**recipe["train"], **settings}}
+    """A recipe with some keywords of `train`, or `init` of its learner, replaced."""
+    recipe = {**recipe, "train": {**recipe["train"], **{k: v for k, v in settings.items() if k != "init"}}}
+    if "init" in settings:
+        recipe["learner"] = {"init": settings["init"]}
+    return recipe
 
 
 def trial(task, method, scale, number, settings):
@@ -88,15 +102,16 @@ def trial(task, method, scale, number, settings):
     recipe, data = base(task, method), TASKS[task].data
     fewer = max(1, IMAGES[data] / scale.train)
     changes = {
-        "learning_rate": settings["learning_rate"], "weight_decay": float(f"{fewer * settings['weight_decay']:.3g}"),
+        **settings, "weight_decay": float(f"{fewer * settings['weight_decay']:.3g}"),
         "epochs": TRIAL_EPOCHS[data][kind(method)], "averaging": min(AVERAGING.values()),
     }  # fmt: skip
     return Run(TASKS[task], method, scale, Recipe(**with_settings(recipe, changes)), trial=number)
 
 
-def first(task):
+def first(task, init=None):
     """Settings of the first stage."""
-    return [{"learning_rate": rate, "weight_decay": DECAYS[task]} for rate in RATES]
+    more = {} if init is None else {"init": init}
+    return [{"learning_rate": rate, "weight_decay": DECAYS[task], **more} for rate in RATES]
 
 
 def second(task, best, tried):
@@ -122,10 +137,10 @@ def fourth(task, best, tried):
 
 
 def outcome(task, method, scale, tried, folder):
-    """[{settings, valid_error or error, best_epoch, seconds}] of a pair's trials, and the best settings."""
+    """[{settings, valid_error or error, best_epoch, seconds}] of trials with one start, and the best settings."""
     listed = []
     for i, settings in enumerate(tried):
-        run = trial(task, method, scale, i, settings)
+        run = trial(task, method, scale, i + TRIALS * inits(method).index(settings.get("init")), settings)
         result = results.read(results.path_of(folder, run.name))
         if result is None or result["hash"] != run.hash:
             raise SystemExit(f"{run.name} was not done, or is of another search; run this again")
@@ -143,14 +158,17 @@ def outcome(task, method, scale, tried, folder):
 
 
 def search(pairs, scale, folder, jobs):
-    """{(task, method): all its settings}, each of them tried."""
-    tried = {pair: first(pair[0]) for pair in pairs}
-    progress = Progress(len(pairs) * (len(RATES) + 6), 0)
+    """{(task, method, init): all its settings}, each of them tried."""
+    tried = {(task, method, init): first(task, init) for task, method in pairs for init in inits(method)}
+    progress = Progress(len(tried) * TRIALS, 0)
     for stage in (None, second, third, fourth):
         if stage is not None:
-            for (task, method), settings in tried.items():
+            for (task, method, _), settings in tried.items():
                 settings += stage(task, outcome(task, method, scale, settings, folder)[1], settings)
-        runs = [trial(*pair, scale, i, settings) for pair in pairs for i, settings in enumerate(tried[pair])]
+        runs = [
+            trial(task, method, scale, i + TRIALS * inits(method).index(init), settings)
+            for (task, method, init), listed in tried.items() for i, settings in enumerate(listed)
+        ]  # fmt: skip
         try:
             perform(runs, folder, jobs=jobs, n_threads=1, tell=progress.tell)
         finally:
@@ -170,8 +188,9 @@ def how(scales, revised):
         "two more around the best of these, further out where that was at an end; and the other rates with the best "
         "decay, or where that was the first, decays in between. A trial had a fifth to a half of the epochs, at most "
         f"{images:,} training images, as many times more weight decay as fewer images, and on MNIST a moving average "
-        f"over fewer steps; the least error on at most {checked:,} validation images won. The other tasks take "
-        "over what was found for the one most like them. "
+        f"over fewer steps; the least error on at most {checked:,} validation images won. Methods that predict by "
+        "mean field did this for both of its starts (init), and on each task all of them took the one that was "
+        "better on average. The other tasks take over what was found for the one most like them. "
         + (f"At full scale some recipes were then changed by the validation error ({again}): the rate to a tenth where "
            "a method was worse than LR, to a third where its best epoch was in the first sixth, to ten times where the "
            "search ended below its first rates; twice the epochs where the last one was the best; and back where that "
@@ -202,17 +221,35 @@ def write(path, contents):
         file.write((results.dumps(contents) + "\n").encode())
 
 
+def chosen(trials):
+    """{method: best settings} given a task's trials: one start for all that predict by mean field."""
+
+    def best(listed, init):
+        done = [t for t in listed if "valid_error" in t and t.get("init") == init]
+        return min(done, key=lambda t: t["valid_error"])
+
+    fields = [method for method in trials if len(inits(method)) > 1]
+    means = {init: sum(best(trials[m], init)["valid_error"] for m in fields) for init in (None, "visible")}
+    start = min(means, key=means.__getitem__)
+    found = {method: best(listed, start if method in fields else None) for method, listed in trials.items()}
+    return {m: {k: t[k] for k in ("learning_rate", "weight_decay", "init") if k in t} for m, t in found.items()}
+
+
 def replace(path, pairs, tried, scale, folder):
     """Write the recipes and trials of these pairs in place of those that the file has."""
     contents = read(path)
     for task, method in pairs:
-        found, best = outcome(task, method, scale, tried[task, method], folder) if tried else ([], {})
-        contents["recipes"].setdefault(task, {})[method] = with_settings(base(task, method), best)
         trials = contents["search"]["trials"].setdefault(task, {})
         trials.pop(method, None)
-        if found:
-            trials[method] = found
+        if tried:
+            trials[method] = [
+                entry for init in inits(method)
+                for entry in outcome(task, method, scale, tried[task, method, init], folder)[0]
+            ]  # fmt: skip
         contents["search"]["scales"][task] = vars(scale)
+    for task in dict(pairs):
+        recipes, settings = contents["recipes"].setdefault(task, {}), chosen(contents["search"]["trials"][task])
+        recipes |= {m: with_settings(base(task, m), settings.get(m, {})) for t, m in pairs if t == task}
     # revisions, and what tasks like these had in place of their recipes, are of the search before
     again = {(task, method) for searched, method in pairs for task in (searched, *like(searched))}
     for task, method in again - set(pairs):
