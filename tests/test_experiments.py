@@ -549,15 +549,14 @@ def test_a_killed_worker_is_replaced_by_the_others(tmp_path):
 
 
 def test_the_small_scale_as_it_is(tmp_path):
-    """Not TINY, as in the other tests: every method learns, and most to restore; short chains take more than this."""
+    """Not TINY, as in the other tests: every method learns to restore, not worse than LR."""
     assert reproduce("table1", "--jobs", "2", out=tmp_path) == 0
     found = results.read_all(tmp_path)
     assert len(found) == 16
     for name, result in found.items():
-        valid, level = result["history"]["valid_error"], result["task"]["level"] / 100
-        assert min(valid) < 0.8 * valid[0], name
-        if result["method"] not in ("CD-1", "CD-PercLoss"):
-            assert result["test"]["all"] < level, name        # less than the corrupted image itself has
+        task, level = name.split("/")[0], result["task"]["level"] / 100        # the corrupted image's own error
+        assert result["test"]["all"] < 0.6 * level, name
+        assert result["test"]["all"] < 1.05 * found[f"{task}/LR"]["test"]["all"], name
         assert result["images"] == {"train": 600, "validation": 200, "test": 200}
     assert (tmp_path / "report.html").is_file()
 

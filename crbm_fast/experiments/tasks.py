@@ -59,7 +59,7 @@ SCALES = {
         # and an average over as few steps as there are
         Scale(
             "small", nh=64, digits=True, train=600, validation=200, test=200,
-            keywords={"epochs": 6, "batch_size": 10, "learning_rate": 0.01, "start": None, "averaging": 0.98},
+            keywords={"epochs": 6, "batch_size": 10, "learning_rate": 0.01, "averaging": 0.98},
         ),
     )
 }  # fmt: skip
