@@ -61,7 +61,9 @@ IMAGES = {"mnist": 50_000, "caltech": 4_100}
 # Caltech101 Silhouettes has few images, and so have trials: an average over fewer steps
 AVERAGING = {"mnist": 0.999, "caltech": 0.99}
 
-# trials of a task, a method and a start of its mean field
+# where mean field starts
+INITS = (None, "visible")
+# trials of a task, a method and a start
 TRIALS = len(RATES) + 6
 
 BACK = "back: worse than before"        # of a revision that undoes the last one
@@ -86,7 +88,7 @@ def base(task, method):
 
 def inits(method):
     """The starts of its inference to be tried."""
-    return (None, "visible") if METHODS[method].options.get("method") == "mean-field" else (None,)
+    return INITS if METHODS[method].options.get("method") == "mean-field" else INITS[:1]
 
 
 def with_settings(recipe, settings):
@@ -97,14 +99,15 @@ def with_settings(recipe, settings):
     return recipe
 
 
-def trial(task, method, scale, number, settings):
-    """The run of a trial."""
+def trial(task, method, scale, i, settings):
+    """The run of the i-th trial with the start that the settings have."""
     recipe, data = base(task, method), TASKS[task].data
     fewer = max(1, IMAGES[data] / scale.train)
     changes = {
         **settings, "weight_decay": float(f"{fewer * settings['weight_decay']:.3g}"),
         "epochs": TRIAL_EPOCHS[data][kind(method)], "averaging": min(AVERAGING.values()),
     }  # fmt: skip
+    number = i + TRIALS * inits(method).index(settings.get("init"))
     return Run(TASKS[task], method, scale, Recipe(**with_settings(recipe, changes)), trial=number)
 
 
@@ -140,7 +143,7 @@ def outcome(task, method, scale, tried, folder):
     """[{settings, valid_error or error, best_epoch, seconds}] of trials with one start, and the best settings."""
     listed = []
     for i, settings in enumerate(tried):
-        run = trial(task, method, scale, i + TRIALS * inits(method).index(settings.get("init")), settings)
+        run = trial(task, method, scale, i, settings)
         result = results.read(results.path_of(folder, run.name))
         if result is None or result["hash"] != run.hash:
             raise SystemExit(f"{run.name} was not done, or is of another search; run this again")
@@ -151,10 +154,15 @@ def outcome(task, method, scale, tried, folder):
             entry |= {"valid_error": result["validation"]["all"], "best_epoch": result["best_epoch"]}
         entry["seconds"] = result["made"]["seconds"]["total"]
         listed.append(entry)
-    finished = [i for i, entry in enumerate(listed) if "valid_error" in entry]
-    if not finished:
+    if not any("valid_error" in entry for entry in listed):
         raise SystemExit(f"every trial of {method} on {task} failed: {listed[0]['error']}")
-    return listed, tried[min(finished, key=lambda i: listed[i]["valid_error"])]
+    return listed, best_of(listed)[1]
+
+
+def best_of(listed):
+    """(validation error, settings) of the best of a list of trials."""
+    best = min((entry for entry in listed if "valid_error" in entry), key=lambda entry: entry["valid_error"])
+    return best["valid_error"], {k: best[k] for k in ("learning_rate", "weight_decay", "init") if k in best}
 
 
 def search(pairs, scale, folder, jobs):
@@ -166,8 +174,8 @@ def search(pairs, scale, folder, jobs):
             for (task, method, _), settings in tried.items():
                 settings += stage(task, outcome(task, method, scale, settings, folder)[1], settings)
         runs = [
-            trial(task, method, scale, i + TRIALS * inits(method).index(init), settings)
-            for (task, method, init), listed in tried.items() for i, settings in enumerate(listed)
+            trial(task, method, scale, i, settings)
+            for (task, method, _), listed in tried.items() for i, settings in enumerate(listed)
         ]  # fmt: skip
         try:
             perform(runs, folder, jobs=jobs, n_threads=1, tell=progress.tell)
@@ -224,15 +232,12 @@ def write(path, contents):
 def chosen(trials):
     """{method: best settings} given a task's trials: one start for all that predict by mean field."""
 
-    def best(listed, init):
-        done = [t for t in listed if "valid_error" in t and t.get("init") == init]
-        return min(done, key=lambda t: t["valid_error"])
+    def best(method, init):
+        return best_of([entry for entry in trials[method] if entry.get("init") == init])
 
-    fields = [method for method in trials if len(inits(method)) > 1]
-    means = {init: sum(best(trials[m], init)["valid_error"] for m in fields) for init in (None, "visible")}
-    start = min(means, key=means.__getitem__)
-    found = {method: best(listed, start if method in fields else None) for method, listed in trials.items()}
-    return {m: {k: t[k] for k in ("learning_rate", "weight_decay", "init") if k in t} for m, t in found.items()}
+    fields = [method for method in trials if inits(method) == INITS]
+    start = min(INITS, key=lambda init: sum(best(method, init)[0] for method in fields))
+    return {method: best(method, start if method in fields else None)[1] for method in trials}
 
 
 def replace(path, pairs, tried, scale, folder):

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from crbm_fast import _algebra
 from crbm_fast import _validation as check
 from crbm_fast._data import Rows, outer
-from crbm_fast.inference import METHODS, Engine
+from crbm_fast.inference import Engine
 from crbm_fast.model import CRBM, PARAMETERS, Inference
 
 Array = NDArray[Any]
@@ -154,12 +154,10 @@ class Learner:
     trains: ClassVar[tuple[str, ...]] = PARAMETERS
 
     def __post_init__(self) -> None:
-        check.check_choice("method", self.method, METHODS)
-        check.check_start(self.init, self.method)
+        how = Learner.inference(self, 1)        # checks them
         check.set_fields(
-            self, max_iter=None if self.max_iter is None else check.check_int("max_iter", self.max_iter, 1),
-            tol=check.check_real("tol", self.tol, 0, np.inf), damping=check.check_real("damping", self.damping, 0, 1),
-        )  # fmt: skip
+            self, max_iter=None if self.max_iter is None else how.max_iter, tol=how.tol, damping=how.damping
+        )
 
     def inference(self, epoch: int) -> Inference:
         """What training uses in this epoch, and a model trained so far should predict with."""
