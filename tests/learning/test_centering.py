@@ -5,8 +5,8 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import make_crbm
-from test_learners import EnumeratedLSSVM, EnumeratedMSSVM, assert_same, gradient
+from helpers import make_crbm
+from helpers.learning import EnumeratedLSSVM, EnumeratedMSSVM, assert_same, gradient
 
 import crbm_fast as cf
 from crbm_fast import _reference as ref

@@ -14,34 +14,15 @@ import tracemalloc
 import numpy as np
 import pytest
 import scipy.sparse
+from helpers import ROOT
+from helpers.learning import assert_same_parameters, denoising, fit
 
 import crbm_fast as cf
 from crbm_fast import training
 from crbm_fast.learners import CD, LEARNERS, MLE, PCD
 from crbm_fast.optimizers import SGD, Adam
 
-
-def denoising(N=300, nv=12, flips=0.1, seed=0):
-    """Noisy copies of a handful of patterns, as uint8."""
-    rng = np.random.default_rng(seed)
-    P = rng.random((6, nv)) < 0.5
-    V = P[rng.integers(6, size=N)]
-    return (V ^ (rng.random(V.shape) < flips)).astype(np.uint8), V.astype(np.uint8)
-
-
-def fit(learner="mle", *, nh=8, dtype="float32", n_threads=None, data=None, **kw):
-    X, V = denoising() if data is None else data
-    model = cf.CRBM(V.shape[1], nh, X.shape[1], scale=0.1, dtype=dtype, n_threads=n_threads)
-    history = cf.train(model, X, V, learner, **{"epochs": 4, "batch_size": 32, "learning_rate": 0.02} | kw)
-    return model, history
-
-
 ALL_OF_IT = {"centering": "all", "averaging": 0.9, "rates": {"W_vx": 0.5, "b_v": 2}}
-
-
-def assert_same_parameters(a, b):
-    for name, p in a.parameters().items():
-        np.testing.assert_array_equal(p, b.parameters()[name], err_msg=name)
 
 
 # --- the loop -----------------------------------------------------------------------------------------------------
@@ -389,7 +370,7 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path, change, word):
 KILLED = """
 import sys, numpy as np
 sys.path.insert(0, sys.argv[1])
-from test_training import denoising, fit
+from helpers.learning import denoising, fit
 model, history = fit(sys.argv[2], data=denoising(2000), epochs=12, checkpoint=sys.argv[3], resume=True, validation=0.1,
                      optimizer="adam", batch_size=20, **eval(sys.argv[5]))
 model.save(sys.argv[4])
@@ -401,7 +382,7 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path, learner, more):
     """SIGKILL at odd moments, again and again, until a run survives."""
     whole, _ = fit(learner, data=denoising(2000), epochs=12, validation=0.1, optimizer="adam", batch_size=20, **more)
     checkpoint, result = tmp_path / "run.npz", tmp_path / "model.npz"
-    command = [sys.executable, "-c", KILLED, os.path.dirname(__file__), learner, checkpoint, result, repr(more)]
+    command = [sys.executable, "-c", KILLED, os.fspath(ROOT / "tests"), learner, checkpoint, result, repr(more)]
     kills, rng = 0, np.random.default_rng(len(learner))
     while kills < 4:
         process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": ""}, cwd=tmp_path)

@@ -1,58 +1,15 @@
 """Learners: gradients against finite differences, moments against enumeration, results on a planted problem."""
 
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import make_crbm
+from helpers import make_crbm
+from helpers.learning import EnumeratedLSSVM, EnumeratedMSSVM, assert_same, finite_differences, gradient
 
 import crbm_fast as cf
 from crbm_fast import _reference as ref
-from crbm_fast._data import Table
-from crbm_fast.learners import CD, LEARNERS, LSSVM, MLE, MSSVM, PCD, Logistic, Negative, PercLoss, as_learner
-from crbm_fast.learners.base import Timer
-from crbm_fast.model import PARAMETERS
-
-
-def gradient(model, learner, X, V, *, epoch=1, seed=0, state=None):
-    """The gradient of a batch, by name, and the negative phase."""
-    out = {name: np.full_like(p, np.nan) for name, p in model.parameters().items()}
-    rows = None if X is None else Table("X", X, model.nx, model.dtype, "nx").rows(slice(None))
-    low = learner.gradient(
-        model, model._engine(), rows, np.ascontiguousarray(V, model.dtype), out, index=np.arange(len(V)), epoch=epoch,
-        seed=seed, state=learner.first_state(model, len(V), len(V)) if state is None else state, timer=Timer(),
-    )  # fmt: skip
-    return {name: g for name, g in out.items() if name in learner.trains and g.size}, low
-
-
-def finite_differences(objective, model, X, V, names=PARAMETERS):
-    """Central differences of the mean of objective(parameters, v, x), in float64."""
-    p = {name: a.astype(np.float64) for name, a in model.parameters().items()}
-    X = np.zeros((len(V), 0)) if X is None else X
-    V = V.astype(float)
-
-    def mean():
-        return np.mean([objective(p, v, x) for v, x in zip(V, X, strict=True)])
-
-    out = {}
-    for name in names:
-        out[name] = np.empty_like(p[name])
-        for i in np.ndindex(p[name].shape):
-            kept, values = p[name][i], []
-            for step in (1e-5, -1e-5):
-                p[name][i] = kept + step
-                values.append(mean())
-            p[name][i] = kept
-            out[name][i] = (values[0] - values[1]) / 2e-5
-    return out
-
-
-def assert_same(got, want, atol):
-    assert got.keys() >= {name for name, g in want.items() if g.size}
-    for name, g in want.items():
-        if g.size:
-            np.testing.assert_allclose(got[name], g, atol=atol, err_msg=name)
+from crbm_fast.learners import CD, LEARNERS, LSSVM, MLE, MSSVM, PCD, Logistic, PercLoss, as_learner
 
 
 @pytest.fixture
@@ -117,22 +74,6 @@ def test_gradient_from_pseudo_marginals(rng, method):
 
 
 # --- max margin: Eqs. 6 and 7 -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class EnumeratedMSSVM(MSSVM):
-    def negative(self, engine, batch):
-        b1 = batch.b1 + 1 - 2 * batch.V
-        W = engine._core.W
-        return Negative(np.array([ref.marginal_map(W, *b)[1] for b in zip(b1, batch.b2, strict=True)]))
-
-
-@dataclass(frozen=True)
-class EnumeratedLSSVM(LSSVM):
-    def negative(self, engine, batch):
-        b1 = batch.b1 + 1 - 2 * batch.V
-        W = engine._core.W
-        return Negative(np.array([ref.joint_map(W, *b)[1] for b in zip(b1, batch.b2, strict=True)]))
 
 
 @pytest.mark.parametrize(

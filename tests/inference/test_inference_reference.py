@@ -1,10 +1,9 @@
 """The engine equals the paper (crbm_fast/_reference.py), at any T, on every instruction set, in both precisions."""
 
-from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import make_rbm
+from helpers import ROOT, make_rbm
 
 import crbm_fast as cf
 from crbm_fast import _reference
@@ -105,7 +104,7 @@ def test_gamma_of_an_instance_stopped_by_tol_is_within_the_residual(isa, dtype, 
 
 def test_agrees_with_libdai(isa):
     """libDAI 0.3's fixed point, see tests/data/README.md."""
-    with np.load(Path(__file__).with_name("data") / "libdai_30x50.npz") as problem:
+    with np.load(ROOT / "tests/data/libdai_30x50.npz") as problem:
         got = cf.infer(problem["W"], problem["b1"], problem["b2"], tol=1e-14, max_iter=1000, gamma=True)
         for name in ("tau_v", "tau_h", "gamma"):
             np.testing.assert_allclose(getattr(got, name), problem[name], rtol=0, atol=1e-12)

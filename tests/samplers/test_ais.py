@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import make_rbm
+from helpers import make_rbm
 
 import crbm_fast as cf
 

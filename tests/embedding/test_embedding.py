@@ -18,15 +18,12 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
-from conftest import make_rbm
-from test_package import run_python
-from test_sanitizers import CC
+from helpers import CC, ROOT, make_rbm, run_python
 
 import crbm_fast as cf
 from crbm_fast import _reference, ctypes_api, cython_api
 from crbm_fast import ctypes_api as bp
 
-ROOT = Path(__file__).parents[1]
 PARENT = str(Path(cf.__file__).parents[1])
 METHODS = ("sum-product", "max-product", "mixed-product")  # in the order of their numbers
 

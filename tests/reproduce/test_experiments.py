@@ -51,7 +51,7 @@ from crbm_fast.experiments import (
 )
 from crbm_fast.inference import METHODS as INFERENCES
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FULL = Path(os.environ.get("CRBM_FAST_DATA") or ROOT.parent / "shared" / "data")
 
 TINY = Scale(

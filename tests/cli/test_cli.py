@@ -20,7 +20,7 @@ from crbm_fast.commands import train as command
 from crbm_fast.experiments import figures, runner
 from crbm_fast.experiments.tasks import NOISY_10, OCCLUDED, Scale
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 COMMANDS = ("demo", "train", "predict", "reproduce", "info")
 
 

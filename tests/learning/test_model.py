@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse
-from conftest import make_crbm
+from helpers import make_crbm
 from scipy.special import expit
 
 import crbm_fast as cf

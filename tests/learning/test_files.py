@@ -9,7 +9,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from conftest import make_crbm
+from helpers import make_crbm
 
 import crbm_fast as cf
 from crbm_fast import _files

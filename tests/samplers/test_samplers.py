@@ -4,7 +4,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from conftest import make_rbm
+from helpers import make_rbm
 from scipy.stats import chisquare
 
 import crbm_fast as cf

@@ -4,28 +4,17 @@ import ast
 import doctest
 import importlib
 import inspect
-import os
 import re
 import subprocess
 import sys
 import tomllib
-from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import ROOT, run_python
 
 import crbm_fast as cf
 from crbm_fast import _ckernels, inference
-
-ROOT = Path(__file__).parents[1]
-
-
-def run_python(*args, **env):
-    """Python elsewhere than in the clone, so that the installed package is found."""
-    return subprocess.run(
-        [sys.executable, *args], capture_output=True, text=True, check=False, cwd=ROOT / "tests", timeout=120,
-        env={**os.environ, **env},
-    )  # fmt: skip
 
 
 def test_version_is_the_same_everywhere():

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import make_rbm
+from helpers import make_rbm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, log1p

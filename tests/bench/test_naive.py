@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 import pytest
-from conftest import make_rbm
+from helpers import make_rbm
 
 import crbm_fast as cf
 from crbm_fast import _naive

@@ -1,24 +1,19 @@
 """The C code under the address and undefined-behaviour sanitizers: tests/c/."""
 
 import json
-import os
 import platform
 import re
-import shlex
-import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
+from helpers import CC, ROOT
 
-ROOT = Path(__file__).parents[1]
 MACHINE = {"AMD64": "x86_64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 ALL = json.loads((ROOT / "csrc/isas.json").read_text())
 ISAS = ALL.get(MACHINE, ALL["other"])
 FLAGS = ["-std=gnu11", "-O1", "-g", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast",
          "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{ROOT / 'csrc'}",
          f"-I{ROOT / 'crbm_fast/include'}"]  # fmt: skip
-CC = shlex.split(os.environ.get("CC") or shutil.which("cc") or "gcc")
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from conftest import make_rbm
+from helpers import make_rbm
 
 import crbm_fast as cf
 from crbm_fast import _blas, _threads

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers import ROOT
 from scipy import stats
 
 import crbm_fast as cf
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = ROOT / "examples"
 INSTALLED = Path(cf.__file__).parents[1]
 
 

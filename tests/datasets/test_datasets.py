@@ -26,7 +26,7 @@ from crbm_fast import datasets
 from crbm_fast._data import permuted
 from crbm_fast.datasets import _find, _read, images
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FULL = Path(os.environ.get("CRBM_FAST_DATA") or ROOT.parent / "shared" / "data")
 IDX = dict(zip(("x_train", "y_train", "x_test", "y_test"), images.MNIST.layouts[1], strict=True))
 
