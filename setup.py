@@ -66,7 +66,7 @@ def write_blas_int():
 
 class BuildExt(build_ext):
     def build_extensions(self):
-        self.force = bool(self.force or SWITCHES)        # timestamps do not know about switches
+        self.force = bool(self.force or SWITCHES)  # timestamps do not know about switches
         openmp = self.openmp_flags()
         for ext in self.extensions:
             threads = openmp if ext.name in THREADED else []
@@ -106,9 +106,13 @@ class BuildExt(build_ext):
 
     def objects(self, source, output, macros=(), flags=()):
         return self.compiler.compile(
-            [source], output_dir=str(output), macros=list(macros), include_dirs=INCLUDE,
-            extra_postargs=C_FLAGS + WARNINGS + list(flags) + SANITIZE, depends=HEADERS,
-        )  # fmt: skip
+            [source],
+            output_dir=str(output),
+            macros=list(macros),
+            include_dirs=INCLUDE,
+            extra_postargs=C_FLAGS + WARNINGS + list(flags) + SANITIZE,
+            depends=HEADERS,
+        )
 
 
 def extension(name):

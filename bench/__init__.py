@@ -1,20 +1,20 @@
 """Benchmarks: `python -m bench` from a clone with crbm_fast installed.  Nothing imports this package.
 
-    __main__.py      the command line
-    bench_<suite>.py what a suite measures, the bars it holds itself to, its picture
-    peers/           what else a user might run: one file per family, one protocol (peers/__init__.py)
-    _problems.py     the random RBMs everyone gets, the sizes, what fits in memory
-    _options.py      what the command line asks of a suite
-    _timing.py       pinned threads, interleaved repeats, minima
-    _report.py       a suite's report (the JSON), its tables
-    _compare.py      two reports of a suite: what got faster or slower
-    _readme.py       the README's tables, made from the reports
-    _peak.py         peak memory of one run, in a process of its own
-    _calls.py        allocations and GIL acquisitions of the embedding interface, likewise
-    _compiler.py     the user's C compiler
-    machine_limits.c what this machine's arithmetic and memory can do
-    embedding.c      loops of calls without Python in them
-    results/         the newest results, by machine
+__main__.py      the command line
+bench_<suite>.py what a suite measures, the bars it holds itself to, its picture
+peers/           what else a user might run: one file per family, one protocol (peers/__init__.py)
+_problems.py     the random RBMs everyone gets, the sizes, what fits in memory
+_options.py      what the command line asks of a suite
+_timing.py       pinned threads, interleaved repeats, minima
+_report.py       a suite's report (the JSON), its tables
+_compare.py      two reports of a suite: what got faster or slower
+_readme.py       the README's tables, made from the reports
+_peak.py         peak memory of one run, in a process of its own
+_calls.py        allocations and GIL acquisitions of the embedding interface, likewise
+_compiler.py     the user's C compiler
+machine_limits.c what this machine's arithmetic and memory can do
+embedding.c      loops of calls without Python in them
+results/         the newest results, by machine
 """
 
 import importlib.machinery

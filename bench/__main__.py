@@ -26,18 +26,37 @@ def parse(argv):
     )
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=f"{', '.join(SUITES)} (default: all)")
     parser.add_argument("--quick", action="store_true", help="fewer repeats, small sizes: about a minute in all")
-    parser.add_argument("--peers", nargs="+", metavar="NAME",
-                        help="only peers whose name contains one of these (see --list), and ours")
+    parser.add_argument(
+        "--peers", nargs="+", metavar="NAME", help="only peers whose name contains one of these (see --list), and ours"
+    )
     parser.add_argument("--sizes", nargs="+", metavar="NVxNH", help="sizes for the suites peers and scaling")
     parser.add_argument("--libdai", metavar="PREFIX", help="also run libDAI as installed below PREFIX")
-    parser.add_argument("--save", type=Path, nargs="?", const=True, metavar="DIR",
-                        help="write SUITE.json and SUITE.png there (default: bench/results/MACHINE)")
-    parser.add_argument("--compare", type=Path, metavar="OLD",
-                        help="an earlier SUITE.json or a folder of them: tell what got faster or slower beyond noise")
-    parser.add_argument("--threshold", type=float, default=1.25, metavar="X",
-                        help="with --compare: exit with 1 if something of ours takes more than X times as long (1.25)")
-    parser.add_argument("--readme", action="store_true",
-                        help="only make the tables of README.md anew from what was saved (--save DIR or the default)")
+    parser.add_argument(
+        "--save",
+        type=Path,
+        nargs="?",
+        const=True,
+        metavar="DIR",
+        help="write SUITE.json and SUITE.png there (default: bench/results/MACHINE)",
+    )
+    parser.add_argument(
+        "--compare",
+        type=Path,
+        metavar="OLD",
+        help="an earlier SUITE.json or a folder of them: tell what got faster or slower beyond noise",
+    )
+    parser.add_argument(
+        "--threshold",
+        type=float,
+        default=1.25,
+        metavar="X",
+        help="with --compare: exit with 1 if something of ours takes more than X times as long (1.25)",
+    )
+    parser.add_argument(
+        "--readme",
+        action="store_true",
+        help="only make the tables of README.md anew from what was saved (--save DIR or the default)",
+    )
     parser.add_argument("--list", action="store_true", help="list the suites and peers, installed or not, and end")
     args = parser.parse_args(argv)
     unknown = sorted(set(args.suites) - set(SUITES))
@@ -165,7 +184,7 @@ def main(argv=None):
     except KeyboardInterrupt:
         print("\nbench: stopped; what was finished before is printed, and saved with --save", file=sys.stderr)
         return 130
-    except BrokenPipeError:                              # | head
+    except BrokenPipeError:  # | head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
 

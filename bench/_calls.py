@@ -16,12 +16,13 @@ ROUNDS, SIZE = 10_000, (16, 8)
 
 
 def main(path):
-    library = suite.load(path, ctypes.PyDLL)            # keeps the GIL
+    library = suite.load(path, ctypes.PyDLL)  # keeps the GIL
     out = {}
     for number, control in enumerate(("nothing", "allocate", "take the GIL")):
         allocated = ctypes.c_long()
-        done = library.rounds_without_gil(*suite.model(*SIZE), ROUNDS, number, 5.0 if number < 2 else 0.2,
-                                          ctypes.byref(allocated))  # fmt: skip
+        done = library.rounds_without_gil(
+            *suite.model(*SIZE), ROUNDS, number, 5.0 if number < 2 else 0.2, ctypes.byref(allocated)
+        )
         out[control] = [done, allocated.value]
     print(json.dumps(out))
 

@@ -69,8 +69,10 @@ def show(old, new, threshold):
             bad |= past
             words = ("slower", "faster", "time") if row["unit"] == "s" else ("more", "less", "memory")
             word = words[0].upper() if past else words[0] if ratio > 1 else words[1]
-            print(f"  {word}: {row['case']}, {row['who']}: {number_text(ratio)} x the {words[2]} "
-                  f"(noise {100 * noise:.0f} %)")  # fmt: skip
+            print(
+                f"  {word}: {row['case']}, {row['who']}: {number_text(ratio)} x the {words[2]} "
+                f"(noise {100 * noise:.0f} %)"
+            )
     within = sum(max(ratio, 1 / ratio if ratio else 1) <= 1 + noise for _, ratio, noise in found)
     gone = {(r["case"], r["who"]) for r in old["rows"]} - {(r["case"], r["who"]) for r in new["rows"]}
     print(f"  {within} of {len(found)} rows within the noise" + (f"; {len(gone)} not measured now" if gone else ""))

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 @dataclass
 class Options:
     quick: bool = False
-    sizes: tuple | None = None                           # None: those of the suite
-    peers: list = field(default_factory=list)            # the installed ones: see bench.peers
-    trainers: list = field(default_factory=list)         # likewise, for the suite training
-    missing: list = field(default_factory=list)          # those that are not, as `left_out` of a report
-    asked: frozenset = frozenset()                       # names the user asked for: they may take their time
+    sizes: tuple | None = None  # None: those of the suite
+    peers: list = field(default_factory=list)  # the installed ones: see bench.peers
+    trainers: list = field(default_factory=list)  # likewise, for the suite training
+    missing: list = field(default_factory=list)  # those that are not, as `left_out` of a report
+    asked: frozenset = frozenset()  # names the user asked for: they may take their time
     suite: str = ""
-    single: tuple = (1000, 500)                          # the sizes most figures are of; tests make them small
+    single: tuple = (1000, 500)  # the sizes most figures are of; tests make them small
     batch: tuple = (784, 256)
 
     def progress(self, what):

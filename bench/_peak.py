@@ -1,8 +1,8 @@
 """Peak memory of one run, in a process of its own (Linux): prints bytes beyond what inputs and results take.
 
-    python -m bench._peak engine NV NH N THREADS GAMMA       N = 0: one RBM
-    python -m bench._peak peer NAME NV NH
-    python -m bench._peak training N                         instances of 128 outputs
+python -m bench._peak engine NV NH N THREADS GAMMA       N = 0: one RBM
+python -m bench._peak peer NAME NV NH
+python -m bench._peak training N                         instances of 128 outputs
 """
 
 import ctypes
@@ -24,7 +24,7 @@ def status(key):
 def peak(function):
     """Growth of the resident memory while `function` runs, at its highest."""
     with open("/proc/self/clear_refs", "w") as f:
-        f.write("5")                                     # peak := now
+        f.write("5")  # peak := now
     before = status("VmRSS")
     kept = function()
     after = status("VmHWM")
@@ -36,9 +36,15 @@ def engine(nv, nh, N, threads, gamma):
     W, b1, b2 = Problem(nv, nh, N or None).arrays
     kw = {"max_iter": 3, "tol": 0} | ({"gamma": "sum" if N else True} if gamma else {})
     batch = (N,) if N else ()
-    out = cf.Beliefs(np.ones((*batch, nv), "f4"), np.ones((*batch, nh), "f4"), np.ones(N, "i8"), np.ones(N, bool),
-                     np.ones(N), np.ones((nv, nh), "f4") if gamma else None)  # fmt: skip
-    small = cf.Engine(W[:40, :30].copy(), n_threads=threads)      # code, threads and libraries are loaded
+    out = cf.Beliefs(
+        np.ones((*batch, nv), "f4"),
+        np.ones((*batch, nh), "f4"),
+        np.ones(N, "i8"),
+        np.ones(N, bool),
+        np.ones(N),
+        np.ones((nv, nh), "f4") if gamma else None,
+    )
+    small = cf.Engine(W[:40, :30].copy(), n_threads=threads)  # code, threads and libraries are loaded
     small.run(np.zeros((8, 40), "f4"), np.zeros(30, "f4"), max_iter=3, tol=0)
     return peak(lambda: cf.Engine(W, n_threads=threads).run(b1, b2, out=out, **kw))
 
@@ -52,7 +58,7 @@ def peer(name, nv, nh):
         infer()
         return infer
 
-    run()                                                # libraries are loaded and compilers have run for this size
+    run()  # libraries are loaded and compilers have run for this size
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     return peak(run)
@@ -61,7 +67,7 @@ def peer(name, nv, nh):
 def training(N):
     X = np.random.default_rng(0).integers(0, 2, (N, 128), dtype=np.uint8)
     kw = {"epochs": 1, "batch_size": 100, "validation": 0.1, "progress": False}
-    cf.train(cf.CRBM(128, 32, 128, n_threads=1), X[:2000], X[:2000], **kw)        # code and libraries are loaded
+    cf.train(cf.CRBM(128, 32, 128, n_threads=1), X[:2000], X[:2000], **kw)  # code and libraries are loaded
     return peak(lambda: cf.train(cf.CRBM(128, 32, 128, n_threads=1), X, X, **kw))
 
 

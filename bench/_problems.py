@@ -11,7 +11,7 @@ import numpy as np
 
 import crbm_fast as cf
 
-T = 10                                   # iterations, as in the paper's comparison with libDAI
+T = 10  # iterations, as in the paper's comparison with libDAI
 SIZES = ((100, 50), (784, 256), (1000, 500), (10_000, 2_000), (20_000, 10_000))
 
 
@@ -96,7 +96,7 @@ def memory_free():
             cache = re.search(r"^inactive_file (\d+)", (group / "memory.stat").read_text(), re.MULTILINE)
             used = int((group / "memory.current").read_text()) - int(cache[1])
             return min(free, int((group / "memory.max").read_text()) - used)
-        except (OSError, ValueError, TypeError):          # no such group, no such line, or "max"
+        except (OSError, ValueError, TypeError):  # no such group, no such line, or "max"
             return free
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -105,6 +105,6 @@ def memory_free():
 
 def does_not_fit(nv, nh, bytes_per_edge):
     """Why something that needs that much beside W, or the beliefs it is compared with, does not fit, or None."""
-    reference = 36 if nv * nh <= 2**25 else 24           # W, exp(W) and messages in float64, or float32 and W'
+    reference = 36 if nv * nh <= 2**25 else 24  # W, exp(W) and messages in float64, or float32 and W'
     need, free = nv * nh * (4 + max(bytes_per_edge, reference)), memory_free()
     return None if need < 0.9 * free else f"needs about {need / 1e9:.1f} GB; {free / 1e9:.1f} GB are free"

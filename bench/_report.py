@@ -1,12 +1,12 @@
 """A suite's report: the same form for all of them, so that one table, one comparison and one test serve all.
 
-    suite, quick, date, machine, config      what was run, on what
-    T, pinned, versions                      how, and against which versions of others
-    rows      [{case, who, unit, min, median, spread, repeats, ...}]      what was measured; unit "s" for times;
-                                             "peer" where it is not ours, "cited" where it is not from this run
-    left_out  [{case, who, why}]             what was not, and why
-    bars      [{what, sense, bar, unit, measured, reached}]               what the project holds itself to
-    ...       what else the suite's picture needs
+suite, quick, date, machine, config      what was run, on what
+T, pinned, versions                      how, and against which versions of others
+rows      [{case, who, unit, min, median, spread, repeats, ...}]      what was measured; unit "s" for times;
+                                         "peer" where it is not ours, "cited" where it is not from this run
+left_out  [{case, who, why}]             what was not, and why
+bars      [{what, sense, bar, unit, measured, reached}]               what the project holds itself to
+...       what else the suite's picture needs
 """
 
 import datetime
@@ -34,13 +34,19 @@ def make(suite, options, rows, left_out, bars, **rest):
         "rows": rows,
         "left_out": left_out,
         "bars": [
-            {"what": what, "sense": sense, "bar": bar, "unit": unit, "measured": value,
-             "reached": bool(value >= bar if sense == ">=" else value <= bar)}
+            {
+                "what": what,
+                "sense": sense,
+                "bar": bar,
+                "unit": unit,
+                "measured": value,
+                "reached": bool(value >= bar if sense == ">=" else value <= bar),
+            }
             for what, sense, bar, unit, value in bars
             if value is not None
         ],
         **rest,
-    }  # fmt: skip
+    }
 
 
 def row(case, who, stats, updates=None, **rest):
@@ -84,7 +90,7 @@ def total_memory():
 
 
 PACKAGES = ("numba", "torch", "jax", "pgmax", "pomegranate", "factorgraph", "scikit-learn", "rbms")
-OURS = "crbm_fast float32"       # what everybody's time is divided by
+OURS = "crbm_fast float32"  # what everybody's time is divided by
 
 
 def versions():
@@ -103,7 +109,7 @@ def versions():
 
 def time_text(seconds):
     for unit, size in (("s", 1), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= 0.9995 * size:                     # what rounds to 1
+        if seconds >= 0.9995 * size:  # what rounds to 1
             return f"{seconds / size:.3g} {unit}" if seconds < 999.5 * size else f"{seconds / size:,.0f} {unit}"
     return f"{1e9 * seconds:.3g} ns"
 
@@ -151,11 +157,12 @@ def table(case, rows):
         "median": lambda r: time_text(r["median"]) if r["unit"] == "s" else "",
         "spread": lambda r: f"{100 * r['spread']:.0f} %" if r["repeats"] > 1 else "",
         "repeats": lambda r: f"{r['repeats']}" if r["unit"] == "s" else "",
-        "per edge, iteration": lambda r: f"{number_text(r['ns_per_edge_iteration'])} ns"
-        if "ns_per_edge_iteration" in r else "",
+        "per edge, iteration": lambda r: (
+            f"{number_text(r['ns_per_edge_iteration'])} ns" if "ns_per_edge_iteration" in r else ""
+        ),
         "times ours": lambda r: "" if ours is None else f"{number_text(r['min'] / ours)} x",
         "difference": lambda r: f"{r['difference']:.0e}" if "difference" in r else "",
-    }  # fmt: skip
+    }
     cells = [[title, *(text(r) for r in rows)] for title, text in columns.items()]
     cells = [c for c in cells if any(c[1:])]
     widths = [max(map(len, c)) for c in cells]

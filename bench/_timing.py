@@ -17,10 +17,10 @@ def keep_freed_memory():
     Otherwise each temporary array of NumPy and PyTorch may cost a page fault per 4 kB, or may not, depending on its
     size and on what the process did before: 24 or 35 ns per edge and iteration for the paper as printed in float64.
     """
-    with contextlib.suppress(AttributeError):                            # another libc
+    with contextlib.suppress(AttributeError):  # another libc
         mallopt = ctypes.CDLL(None).mallopt
-        mallopt(-4, 0)                                                   # M_MMAP_MAX
-        mallopt(-1, 2**31 - 1)                                           # M_TRIM_THRESHOLD
+        mallopt(-4, 0)  # M_MMAP_MAX
+        mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD
 
 
 @contextlib.contextmanager
@@ -66,7 +66,7 @@ def interleaved(build, repeats, rounds=3, seconds=10.0, warm=False):
                     function()
                 calls[name] = 1
                 each = measure(name, function)
-                while each < 0.5:                          # else one call is enough, and no pause is that long
+                while each < 0.5:  # else one call is enough, and no pause is that long
                     each = min(each, measure(name, function))
                     if each * calls[name] >= MIN_SECONDS:
                         break

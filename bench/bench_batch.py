@@ -23,8 +23,9 @@ def run(options):
                 **{f"{m}, float32": engine_run(problem.arrays, method=m, gamma="sum") for m in METHODS},
                 "sum-product, float64": engine_run(problem.arrays, np.float64, gamma="sum"),
             },
-            2 if options.quick else 7, seconds=1 if options.quick else 5,
-        )  # fmt: skip
+            2 if options.quick else 7,
+            seconds=1 if options.quick else 5,
+        )
     for r in rows:
         r["case"] = case
     rows += [_report.row(f"{case}, Gamma summed", who, t, problem.updates) for who, t in own.items()]

@@ -1,8 +1,8 @@
 """The engine inside other programs: what a call through the C table costs, allocates and locks, and how it scales.
 
-    embedding.c   loops of calls, compiled here, without Python in them
-    _calls.py     allocations and GIL acquisitions, counted in a process of its own
-    examples/cython_sampler   the same sampler in Cython, by cimport, and in Python, by Engine.run
+embedding.c   loops of calls, compiled here, without Python in them
+_calls.py     allocations and GIL acquisitions, counted in a process of its own
+examples/cython_sampler   the same sampler in Cython, by cimport, and in Python, by Engine.run
 """
 
 import ctypes
@@ -27,7 +27,7 @@ from crbm_fast import _ckernels, cython_api
 
 ROOT = Path(__file__).parents[1]
 SMALL, MIDDLE = (16, 8), (64, 32)
-CALLS = 1000        # by one call from Python: 3 to 10 ms
+CALLS = 1000  # by one call from Python: 3 to 10 ms
 # by each thread: 0.2 s, long enough for the scheduler to give each its core
 CALLS_OF_THREADS = 20_000
 
@@ -41,9 +41,12 @@ def load(path, kind=ctypes.CDLL):
         (library.calls_through_table, ctypes.c_double, loop),
         (library.kernels_alone, ctypes.c_double, loop),
         (library.calls_by_threads, ctypes.c_double, [*loop, ctypes.c_int]),
-        (library.rounds_without_gil, ctypes.c_long,
-         [*model, ctypes.c_long, ctypes.c_int, ctypes.c_double, ctypes.c_void_p]),
-    ):  # fmt: skip
+        (
+            library.rounds_without_gil,
+            ctypes.c_long,
+            [*model, ctypes.c_long, ctypes.c_int, ctypes.c_double, ctypes.c_void_p],
+        ),
+    ):
         function.restype, function.argtypes = result, arguments
     return library
 
@@ -70,8 +73,9 @@ def build(folder):
     """embedding.c as a shared library, or None."""
     path = Path(folder, "embedding.so")
     include = [f"-I{ROOT / 'csrc'}", f"-I{cf.get_include()}"]
-    done = compile_c("-O2", "-std=gnu11", "-shared", "-fPIC", "-pthread", *include, ROOT / "bench/embedding.c", "-ldl",
-                     "-o", path)  # fmt: skip
+    done = compile_c(
+        "-O2", "-std=gnu11", "-shared", "-fPIC", "-pthread", *include, ROOT / "bench/embedding.c", "-ldl", "-o", path
+    )
     return path if done else None
 
 
@@ -120,11 +124,14 @@ def one_call(options, library, size, rows):
     weights, b1, b2 = Problem(*size).arrays
     engine, kw = cf.Engine(weights, n_threads=1), {"max_iter": T, "tol": 0}
     out = engine.run(b1, b2, **kw)
-    times = measured(options, {
-        "the kernels alone": lambda: library.kernels_alone(kernels, *W, T, CALLS),
-        "through the C table": lambda: library.calls_through_table(bp, *W, T, CALLS),
-        "Engine.run, out=": lambda: [engine.run(b1, b2, out=out, **kw) for _ in range(CALLS)],
-    })  # fmt: skip
+    times = measured(
+        options,
+        {
+            "the kernels alone": lambda: library.kernels_alone(kernels, *W, T, CALLS),
+            "through the C table": lambda: library.calls_through_table(bp, *W, T, CALLS),
+            "Engine.run, out=": lambda: [engine.run(b1, b2, out=out, **kw) for _ in range(CALLS)],
+        },
+    )
     case = f"{name(size)}, one call"
     rows += [_report.row(case, who, t, size[0] * size[1] * T) for who, t in times.items()]
     return times["through the C table"]["min"] - times["the kernels alone"]["min"]
@@ -149,9 +156,10 @@ def both_samplers(options, folder, rows, left_out):
     source, target = Path(folder, "source"), Path(folder, "target")
     shutil.copytree(ROOT / "examples/cython_sampler", source, ignore=shutil.ignore_patterns("build", "*.c", "*.so"))
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--no-index"]
-    env = {**os.environ, "PYTHONPATH": str(Path(cf.__file__).parents[1])}         # Cython looks for the pxd on sys.path
-    done = subprocess.run([*pip, "--target", target, source], env=env, cwd=folder, capture_output=True, text=True,
-                          check=False)  # fmt: skip
+    env = {**os.environ, "PYTHONPATH": str(Path(cf.__file__).parents[1])}  # Cython looks for the pxd on sys.path
+    done = subprocess.run(
+        [*pip, "--target", target, source], env=env, cwd=folder, capture_output=True, text=True, check=False
+    )
     case = f"{MIDDLE[0]}x{MIDDLE[1]}, a sample of the Metropolis-Hastings sampler of examples/cython_sampler"
     if done.returncode != 0:
         why = f"not built, needs setuptools and Cython: {(done.stderr.splitlines() or ['?'])[-1]}"
@@ -180,8 +188,14 @@ def both_samplers(options, folder, rows, left_out):
 
 def counts(path, rows, left_out):
     env = {**os.environ, "LD_PRELOAD": str(path)}
-    told = subprocess.run([sys.executable, "-m", "bench._calls", str(path)], env=env, cwd=ROOT, capture_output=True,
-                          text=True, check=False)  # fmt: skip
+    told = subprocess.run(
+        [sys.executable, "-m", "bench._calls", str(path)],
+        env=env,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     case = "10,000 rounds of run, sample_h, sample_v, free_energy"
     if told.returncode != 0:
         why = f"failed: {(told.stderr.splitlines() or ['?'])[-1]}"

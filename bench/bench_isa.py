@@ -45,7 +45,7 @@ def run(options):
         options.progress("sizes under the roof")
         roof = interleaved(
             lambda: {p.name: engine_run(p.arrays) for p in sizes}, 2 if options.quick else 7, rounds=2, seconds=4
-        )  # fmt: skip
+        )
     rows += [_report.row("one RBM, no Gamma", p.name, roof[p.name], p.updates) for p in sizes]
     bars = []
     for case in dict.fromkeys(r["case"] for r in rows if "against NumPy" in r["case"]):
@@ -67,7 +67,7 @@ def by_isa(options, batch):
     def build():
         functions = {}
         for isa in _ckernels.available_isas():
-            _ckernels.use_isa(isa)                       # for engines made from now on
+            _ckernels.use_isa(isa)  # for engines made from now on
             for dtype in (np.float32, np.float64):
                 functions[isa, np.dtype(dtype).name] = engine_run(batch.arrays, dtype, gamma="sum")
         _ckernels.use_isa(active)
@@ -96,8 +96,10 @@ def against_numpy(options, one, batch, case):
             (f"{PRINTED}, {batch.name}", batch.updates // batch.N): numpy_run(batch),
             (f"{OURS}, {batch.name}", batch.updates): engine_run(batch.arrays, gamma="sum"),
         },
-        1 if options.quick else 9, rounds=1 if options.quick else 3, seconds=1 if options.quick else 8,
-    )  # fmt: skip
+        1 if options.quick else 9,
+        rounds=1 if options.quick else 3,
+        seconds=1 if options.quick else 8,
+    )
     return [
         _report.row(case, who, t, updates, **({} if who.startswith(OURS) else {"peer": True}))
         for (who, updates), t in times.items()
@@ -114,8 +116,12 @@ def against_numpy_as_avx2(options, left_out):
     environment = {"CRBM_FAST_ISA": "avx2", "NPY_DISABLE_CPU_FEATURES": " ".join(wide)}
     run = subprocess.run(
         [sys.executable, "-m", "bench.bench_isa", str(int(options.quick)), *map(str, options.single + options.batch)],
-        env={**os.environ, **environment}, cwd=HERE.parent, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env={**os.environ, **environment},
+        cwd=HERE.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if run.returncode != 0:
         why = f"failed: {(run.stderr.splitlines() or ['?'])[-1]}"
         left_out.append({"case": "against NumPy, both with AVX2", "who": "everybody", "why": why})
@@ -147,7 +153,7 @@ def plot(report, path):
         return
     import matplotlib.pyplot as plt
 
-    fma = 2 / limits["multiply_add_ns"]                              # 10^9 operations per second
+    fma = 2 / limits["multiply_add_ns"]  # 10^9 operations per second
     # what the mix of FLOPS allows, if the division shares no time with the rest, and if it hides behind it entirely
     arithmetic = INSTRUCTIONS * limits["multiply_add_ns"], limits["division_ns"]
     mixed = FLOPS / sum(arithmetic), FLOPS / max(arithmetic)
@@ -157,10 +163,23 @@ def plot(report, path):
     colours = ("tab:blue", "tab:green", "tab:orange")[: len(rows)]
     for (edges, ns), r, colour in zip(limits["sweep_ns_per_byte"].items(), rows, colours, strict=True):
         megabytes, cost = 2 * 4 * int(edges) / 1e6, r["ns_per_edge_iteration"]
-        ax.plot(x, np.minimum(x / ns, fma), color=colour, lw=1.5,
-                label=f"memory: {1 / ns:.0f} GB/s where {megabytes:.3g} MB are swept ({r['who']})")  # fmt: skip
-        ax.plot(FLOPS / BYTES, FLOPS / cost, "o", color=colour, ms=8, mec="k", zorder=3,
-                label=f"crbm_fast, {r['who']}: {FLOPS / cost:.0f} GFLOP/s, {cost:.2f} ns per edge")  # fmt: skip
+        ax.plot(
+            x,
+            np.minimum(x / ns, fma),
+            color=colour,
+            lw=1.5,
+            label=f"memory: {1 / ns:.0f} GB/s where {megabytes:.3g} MB are swept ({r['who']})",
+        )
+        ax.plot(
+            FLOPS / BYTES,
+            FLOPS / cost,
+            "o",
+            color=colour,
+            ms=8,
+            mec="k",
+            zorder=3,
+            label=f"crbm_fast, {r['who']}: {FLOPS / cost:.0f} GFLOP/s, {cost:.2f} ns per edge",
+        )
     ax.axhline(fma, color="0.3", lw=1.5)
     ax.text(19, fma, f"multiply-add peak {fma:.0f} GFLOP/s", ha="right", va="bottom", fontsize=8)
     ax.axhspan(*mixed, color="tab:red", alpha=0.15, lw=0)
@@ -175,7 +194,7 @@ def plot(report, path):
     plt.close(fig)
 
 
-if __name__ == "__main__":                # the half of against_numpy_as_avx2 that runs with AVX2
+if __name__ == "__main__":  # the half of against_numpy_as_avx2 that runs with AVX2
     from bench._options import Options
 
     keep_freed_memory()

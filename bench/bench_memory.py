@@ -9,7 +9,7 @@ from bench import _report
 from bench._problems import Problem, does_not_fit
 from bench._report import OURS
 
-CASES = {                      # what: (nv, nh, N, threads, with Gamma)
+CASES = {  # what: (nv, nh, N, threads, with Gamma)
     "one RBM of 8000x4000, Gamma": (8000, 4000, 0, 1, 1),
     "batch of 64 at 2000x1000, Gamma summed, 2 threads": (2000, 1000, 64, 2, 1),
     "one RBM of 20000x10000, 2 threads": (20_000, 10_000, 0, 2, 0),
@@ -36,7 +36,7 @@ def run(options):
     problem = Problem(*options.single)
     for peer in () if options.quick else options.peers:
         if peer.degree:
-            continue                                     # they take minutes to hours at this size
+            continue  # they take minutes to hours at this size
         options.progress(f"{problem.name}: {peer.name}")
         size = peak("peer", peer.name, problem.nv, problem.nh)
         if size is None:
@@ -63,8 +63,13 @@ def row(case, who, unit, size, edges, **rest):
 
 def peak(*args):
     """What `_peak.py` prints for these arguments, in bytes; None if it fails."""
-    run = subprocess.run([sys.executable, "-m", "bench._peak", *map(str, args)], capture_output=True, text=True,
-                         check=False, cwd=Path(__file__).parents[1])  # fmt: skip
+    run = subprocess.run(
+        [sys.executable, "-m", "bench._peak", *map(str, args)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[1],
+    )
     if run.returncode != 0:
         print(f"bench._peak {' '.join(map(str, args))}: {(run.stderr.splitlines() or ['?'])[-1]}", file=sys.stderr)
         return None

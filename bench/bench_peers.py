@@ -42,10 +42,15 @@ def bars(rows):
         (what + "per edge, products recomputed / ours", ">=", 1000, "x", _report.ratio(t.get("per edge, C"), ours)),
         (what + "libDAI, run here / ours", ">=", 50_000, "x", _report.ratio(t.get("libDAI"), ours)),
         (what + "libDAI's cited time / ours", ">=", 50_000, "x", _report.ratio(t.get(libdai.CITED_NAME), ours)),
-        (what + "per edge, cached products / ours", ">=", 20, "x",
-         _report.ratio(t.get("per edge, C, cached products"), ours)),
+        (
+            what + "per edge, cached products / ours",
+            ">=",
+            20,
+            "x",
+            _report.ratio(t.get("per edge, C, cached products"), ours),
+        ),
         (what + "best of numba, PyTorch, JAX / ours", ">=", 3, "x", _report.ratio(min(compilers, default=None), ours)),
-    ]  # fmt: skip
+    ]
 
 
 def plot(report, path):

@@ -13,7 +13,7 @@ from bench._timing import interleaved, pinned
 from bench.bench_peers import cited
 from bench.peers import HUGE, Measurement
 
-PAPER = (10_000, 2_000)          # "converges within a few seconds" in the paper's Matlab
+PAPER = (10_000, 2_000)  # "converges within a few seconds" in the paper's Matlab
 
 
 def run(options):
@@ -25,7 +25,7 @@ def run(options):
             left_out.append({"case": problem.name, "who": "everybody", "why": why})
             continue
         with pinned(1):
-            limit = 1 if options.quick else 8 if nv * nh >= HUGE else 30         # a quarter of an hour in all
+            limit = 1 if options.quick else 8 if nv * nh >= HUGE else 30  # a quarter of an hour in all
             new, out = Measurement(problem, options, limit, costs).run(options.peers)
         rows += new + cited(problem)
         left_out += out
@@ -34,9 +34,14 @@ def run(options):
     case = f"{Problem(*PAPER).name}, to convergence"
     t = next((r for r in rows if r["case"] == case and r["threads"] == 2), None)
     bars = [
-        ("10,000x2,000 to convergence (tolerance 1e-3) on two threads, per 10 iterations", "<=", 0.5, "s",
-         10 * t["min"] / t["n_iter"] if t and t["converged"] else None),
-    ]  # fmt: skip
+        (
+            "10,000x2,000 to convergence (tolerance 1e-3) on two threads, per 10 iterations",
+            "<=",
+            0.5,
+            "s",
+            10 * t["min"] / t["n_iter"] if t and t["converged"] else None,
+        ),
+    ]
     return _report.make("scaling", options, rows, left_out + options.missing, bars)
 
 
@@ -51,11 +56,16 @@ def to_convergence(problem, options):
             functions = {"run": partial(engine.run, b1, b2, tol=1e-3, out=out)}
             stats = interleaved(functions.copy, 2 if options.quick else 7, rounds=1, seconds=4)["run"]
         rows.append(
-            _report.row(f"{problem.name}, to convergence",
-                        f"{OURS}, {threads(n_threads)}, {out.n_iter} iterations", stats,
-                        problem.nv * problem.nh * out.n_iter, n_iter=out.n_iter, converged=out.converged,
-                        threads=n_threads)
-        )  # fmt: skip
+            _report.row(
+                f"{problem.name}, to convergence",
+                f"{OURS}, {threads(n_threads)}, {out.n_iter} iterations",
+                stats,
+                problem.nv * problem.nh * out.n_iter,
+                n_iter=out.n_iter,
+                converged=out.converged,
+                threads=n_threads,
+            )
+        )
     return rows
 
 
@@ -70,9 +80,18 @@ def plot(report, path):
             lines.setdefault(r["who"], []).append((nv * nh, r["min"]))
     if not lines:
         return
-    families = {"crbm_fast": "tab:red", "per edge": "k", "libDAI": "0.5", "numba": "tab:green", "NumPy": "tab:blue",
-                "PyTorch": "tab:orange", "JAX": "tab:purple", "PGMax": "tab:brown", "pomegranate": "tab:pink",
-                "factorgraph": "tab:olive"}  # fmt: skip
+    families = {
+        "crbm_fast": "tab:red",
+        "per edge": "k",
+        "libDAI": "0.5",
+        "numba": "tab:green",
+        "NumPy": "tab:blue",
+        "PyTorch": "tab:orange",
+        "JAX": "tab:purple",
+        "PGMax": "tab:brown",
+        "pomegranate": "tab:pink",
+        "factorgraph": "tab:olive",
+    }
     fig, ax = plt.subplots(figsize=(10, 6), layout="constrained")
     markers = {name: iter("os^Dv") for name in families}
     # in the legend in the order of the lines' height at the size where most have a point
@@ -80,10 +99,16 @@ def plot(report, path):
     for who, points in sorted(lines.items(), key=lambda item: -np.interp(at, *zip(*item[1], strict=True))):
         family = next(name for name in families if who.startswith(name))
         ours = who == OURS
-        ax.plot(*zip(*points, strict=True), color=families[family], lw=3 if ours else 1.3,
-                marker=next(markers[family], "x"), ms=7 if ours else 5,
-                ls="--" if "paper's" in who or "cited" in who else "-", label=who,
-                zorder=3 if ours else 2)  # fmt: skip
+        ax.plot(
+            *zip(*points, strict=True),
+            color=families[family],
+            lw=3 if ours else 1.3,
+            marker=next(markers[family], "x"),
+            ms=7 if ours else 5,
+            ls="--" if "paper's" in who or "cited" in who else "-",
+            label=who,
+            zorder=3 if ours else 2,
+        )
     ax.set(xscale="log", yscale="log", ylabel="seconds for 10 iterations, one thread")
     sizes = dict.fromkeys(r["case"] for r in report["rows"] if "to convergence" not in r["case"])
     ax.set_xticks([np.prod([int(n) for n in s.split("x")]) for s in sizes], [s.replace("x", "\nx ") for s in sizes])

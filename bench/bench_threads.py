@@ -20,10 +20,10 @@ def run(options):
         with pinned(most):
             times = interleaved(
                 lambda p=problem, gamma=gamma: {n: engine_run(p.arrays, n_threads=n, gamma=gamma) for n in counts},
-                2 if options.quick else 7, seconds=1 if options.quick else 6,
-            )  # fmt: skip
-        rows += [_report.row(case, _report.threads(n), t, problem.updates, threads=n)
-                 for n, t in times.items()]  # fmt: skip
+                2 if options.quick else 7,
+                seconds=1 if options.quick else 6,
+            )
+        rows += [_report.row(case, _report.threads(n), t, problem.updates, threads=n) for n, t in times.items()]
     t = {r["threads"]: r["min"] for r in rows if r["case"] == rows[0]["case"]}
     bars = [(f"two threads against one, {rows[0]['case']}", ">=", 1.8, "x", _report.ratio(t[1], t.get(2)))]
     return _report.make("threads", options, rows, [], bars)
@@ -40,8 +40,9 @@ def plot(report, path):
         rows = [r for r in report["rows"] if r["case"] == case]
         speed = [rows[0]["min"] / r["min"] for r in rows]
         ax.plot([r["threads"] for r in rows], speed, "o-", color=colour, label=case)
-        ax.annotate(f"{speed[-1]:.2f} x", (most, speed[-1]), (0, 6), textcoords="offset points", color=colour,
-                    ha="right")  # fmt: skip
+        ax.annotate(
+            f"{speed[-1]:.2f} x", (most, speed[-1]), (0, 6), textcoords="offset points", color=colour, ha="right"
+        )
     ax.set(xlabel="threads", ylabel="times as fast as one thread", xticks=[r["threads"] for r in rows])
     ax.set_ylim(0, 1.1 * most)
     ax.legend(frameon=False, loc="upper left")

@@ -117,25 +117,43 @@ def run(options):
     with pinned(1):
         others, left_out = plain_rbms(options, many, repeats, rounds)
     size = f"{SIDE * SIDE} outputs, {NH} hidden units"
-    rows = [_report.row(f"mle epoch, {size}, {SIDE * SIDE} features, batch {BATCH}", who, t, instances=n)
-            for who, t in mle.items()]  # fmt: skip
+    rows = [
+        _report.row(f"mle epoch, {size}, {SIDE * SIDE} features, batch {BATCH}", who, t, instances=n)
+        for who, t in mle.items()
+    ]
     rows += [
-        _report.row(f"cd-1 epoch, {size}, batch {b}, 1 thread", trainer.name, t, instances=3 * n, reconstruction=error,
-                    **({} if trainer.ours else {"peer": True}))
+        _report.row(
+            f"cd-1 epoch, {size}, batch {b}, 1 thread",
+            trainer.name,
+            t,
+            instances=3 * n,
+            reconstruction=error,
+            **({} if trainer.ours else {"peer": True}),
+        )
         for (trainer, b), (t, error) in others.items()
-    ]  # fmt: skip
+    ]
     s = {(trainer.name, b): t["min"] for (trainer, b), (t, _) in others.items()}
     bars = [
         (f"mle epoch, {size}, {SIDE * SIDE} features, batch {BATCH}: in C and BLAS", ">=", 85, "%", 100 * share),
-        ("that epoch on two threads against one", ">=", 1.7, "x",
-         _report.ratio(mle["1 thread"]["min"], mle["2 threads"]["min"] if len(counts) > 1 else None)),
+        (
+            "that epoch on two threads against one",
+            ">=",
+            1.7,
+            "x",
+            _report.ratio(mle["1 thread"]["min"], mle["2 threads"]["min"] if len(counts) > 1 else None),
+        ),
         *(
-            (f"cd-1 epoch of RBM, {size}, batch {b}, 1 thread: BernoulliRBM {theirs} / ours {ours}", ">=", 3, "x",
-             _report.ratio(s.get((f"BernoulliRBM {theirs}", b)), s.get((f"RBM {ours}", b))))
+            (
+                f"cd-1 epoch of RBM, {size}, batch {b}, 1 thread: BernoulliRBM {theirs} / ours {ours}",
+                ">=",
+                3,
+                "x",
+                _report.ratio(s.get((f"BernoulliRBM {theirs}", b)), s.get((f"RBM {ours}", b))),
+            )
             for theirs, ours in (("float64", "float32"), ("float32", "float32"), ("float64", "float64"))
             for b in (10, BATCH)
         ),
-    ]  # fmt: skip
+    ]
     options.progress("memory of training")
     growth = None if quick or sys.platform != "linux" else bytes_per_instance()
     bars.append(("memory of training beyond the data, per further instance", "<=", 1, "bytes", growth))

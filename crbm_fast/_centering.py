@@ -57,7 +57,7 @@ class Centering:
         self._mu_v = None if mu_v is None else mu_v[np.newaxis]
         self._mu_h = np.full((1, model.nh), 0.5, model.dtype)
         self._mu_x = mu_x[np.newaxis]
-        with np.errstate(all="ignore"):        # training tells, with the batch
+        with np.errstate(all="ignore"):  # training tells, with the batch
             self.c = {name: b + self._shift(name) for name, b in model.parameters().items() if self._shifts(name)}
 
     def transform(self, gradient: dict[str, Array]) -> None:

@@ -34,18 +34,23 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog="crbm-fast", description="Belief propagation on conditional restricted Boltzmann machines.", epilog=EPILOG,
+        prog="crbm-fast",
+        description="Belief propagation on conditional restricted Boltzmann machines.",
+        epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-    )  # fmt: skip
+    )
     parser.add_argument("--version", action="version", version=f"crbm_fast {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for module in (demo, train, predict, reproduce):
         module.add_parser(commands)
     add_command(
-        commands, "info", _info, help="print the instruction set, the BLAS and the threads in use",
+        commands,
+        "info",
+        _info,
+        help="print the instruction set, the BLAS and the threads in use",
         description="Print the instruction set, the BLAS and the threads in use.",
         epilog="examples:\n  crbm-fast info\n  CRBM_FAST_ISA=avx2 crbm-fast info\n\nexit code: 0",
-    )  # fmt: skip
+    )
     return parser
 
 
@@ -67,26 +72,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"{name}: warning: {message}", file=sys.stderr)
 
     with warnings.catch_warnings():
-        warnings.showwarning = show           # type: ignore[assignment]
+        warnings.showwarning = show  # type: ignore[assignment]
         try:
             code: int = args.run(args)
             sys.stdout.flush()
             return code
-        except BrokenPipeError:               # crbm-fast ... | head
+        except BrokenPipeError:  # crbm-fast ... | head
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 128 + 13                   # as the shell tells of a program that SIGPIPE ended
+            return 128 + 13  # as the shell tells of a program that SIGPIPE ended
         except (CommandError, OSError, ValueError) as error:
             known = isinstance(error, OSError) and error.filename is not None and error.strerror is not None
-            text = f"{error.filename}: {error.strerror}" if known else str(error)         # type: ignore[union-attr]
+            text = f"{error.filename}: {error.strerror}" if known else str(error)  # type: ignore[union-attr]
             print(f"{name}: error: {text}", file=sys.stderr)
             return 2
-        except (DivergenceError, RuntimeError) as error:      # RuntimeError: processes of `reproduce` that died
+        except (DivergenceError, RuntimeError) as error:  # RuntimeError: processes of `reproduce` that died
             print(f"{name}: error: {error}", file=sys.stderr)
             return 1
         except MemoryError as error:
             print(f"{name}: error: not enough memory: {error}", file=sys.stderr)
             return 1
-        except KeyboardInterrupt as stop:     # the command may say how to go on
+        except KeyboardInterrupt as stop:  # the command may say how to go on
             print(f"\n{name}: interrupted{'; ' if str(stop) else ''}{stop}", file=sys.stderr)
             return 130
 

@@ -1,8 +1,8 @@
 """Rows of features and outputs, converted batch by batch: arrays, memory maps, CSR matrices of any real dtype.
 
-    Table    one matrix, checked once, handed out as float rows
-    Data     X and V side by side, in an order drawn from a seed
-    affine, outer    the two products with features that learning needs, dense or sparse
+Table    one matrix, checked once, handed out as float rows
+Data     X and V side by side, in an order drawn from a seed
+affine, outer    the two products with features that learning needs, dense or sparse
 """
 
 from __future__ import annotations
@@ -83,12 +83,10 @@ class Table:
     def rows(self, index: Any) -> Rows:
         """The rows of an index array or slice, in `dtype`."""
         part = self.data[index]
-        with np.errstate(all="ignore"):        # check_finite says it, with the place
+        with np.errstate(all="ignore"):  # check_finite says it, with the place
             if not self.sparse:
                 return np.require(part, self.dtype, ["C", "A"])
-            return SparseRows(
-                part.data.astype(self.dtype), part.indices.astype(np.intp), part.indptr.astype(np.intp)
-            )
+            return SparseRows(part.data.astype(self.dtype), part.indices.astype(np.intp), part.indptr.astype(np.intp))
 
     def chunks(self) -> Iterator[slice]:
         """Slices that cover all rows."""
@@ -124,9 +122,7 @@ class Table:
 
     def check_states(self) -> None:
         """Raise ValueError at the first entry that is neither 0 nor 1."""
-        self._check_entries(
-            lambda rows: (rows == 0) | (rows == 1), "0 or 1 (threshold grey values, binarise labels)"
-        )
+        self._check_entries(lambda rows: (rows == 0) | (rows == 1), "0 or 1 (threshold grey values, binarise labels)")
 
     def _check_entries(self, right: Callable[[Any], Any], expected: str) -> None:
         self.check_dense()
@@ -258,7 +254,7 @@ class Data:
 
     def minibatches(self, size: int, seed: int, epoch: int) -> Iterator[Minibatch]:
         """All pairs once, in an order drawn from (seed, epoch)."""
-        block = size * -(-CHUNK // size)        # many batches at once: a small one costs NumPy as much as a large one
+        block = size * -(-CHUNK // size)  # many batches at once: a small one costs NumPy as much as a large one
         for start in range(0, self.size, block):
             index = permuted(np.arange(start, min(start + block, self.size)), self.size, seed, epoch)
             rows = self.rows(index)

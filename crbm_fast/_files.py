@@ -47,10 +47,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     except BaseException as error:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
-        if isinstance(error, OSError) and error.errno and error.filename is None:        # a full disk: which file?
+        if isinstance(error, OSError) and error.errno and error.filename is None:  # a full disk: which file?
             error.filename = path
         raise
-    with contextlib.suppress(OSError):              # the new name, too, must survive a power cut
+    with contextlib.suppress(OSError):  # the new name, too, must survive a power cut
         directory = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(directory)
@@ -76,7 +76,7 @@ def complaint(path: str | os.PathLike[str]) -> Iterator[None]:
         yield
     except MemoryError:
         raise
-    except Exception as error:       # zipfile and json raise many kinds
+    except Exception as error:  # zipfile and json raise many kinds
         reason = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else str(error)
         raise ValueError(f"{os.fspath(path)} is not a file of crbm_fast, or is damaged: {reason}") from error
 

@@ -92,7 +92,7 @@ def _bethe(W: Array, b1: Array, b2: Array, M_hv: Array, tau_h: Array) -> Any:
     """
     M_vh = message_h_to_v(W, M_hv, tau_h)
     q, m = M_vh / (1 - M_vh), (M_hv / (1 - M_hv)).T
-    rho = tau_h / (tau_h + (1 - tau_h) * m)                              # P(h=1) without v's message
+    rho = tau_h / (tau_h + (1 - tau_h) * m)  # P(h=1) without v's message
     nodes = np.logaddexp(0, b1 + np.log(q).sum(1)).sum() + np.logaddexp(0, b2 + np.log(m).sum(0)).sum()
     return nodes - np.log(1 - rho + rho * m).sum()
 
@@ -181,7 +181,11 @@ def tap(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0, init: str 
         "tau_v": tau_v,
         "tau_h": tau_h,
         "gamma": np.outer(tau_v, tau_h) + W * np.outer(var_v, var_h),
-        "log_z": b1 @ tau_v + b2 @ tau_h + tau_v @ W @ tau_h + _entropy(tau_v) + _entropy(tau_h)
+        "log_z": b1 @ tau_v
+        + b2 @ tau_h
+        + tau_v @ W @ tau_h
+        + _entropy(tau_v)
+        + _entropy(tau_h)
         + 0.5 * var_v @ W2 @ var_h,
     }
 
@@ -202,17 +206,13 @@ def exact(W: Array, b1: Array, b2: Array, T: int = 0, damping: float = 0.0) -> R
 
 def joint_map(W: Array, b1: Array, b2: Array) -> tuple[float, Array, Array]:
     """max over v and h of -E, by enumeration; returns (value, v, h)."""
-    best = max(
-        ((b1 @ v + np.maximum(0, b2 + v @ W).sum(), v) for v in _binary(len(b1))), key=lambda pair: pair[0]
-    )
+    best = max(((b1 @ v + np.maximum(0, b2 + v @ W).sum(), v) for v in _binary(len(b1))), key=lambda pair: pair[0])
     return best[0], best[1], (b2 + best[1] @ W > 0).astype(float)
 
 
 def marginal_map(W: Array, b1: Array, b2: Array) -> tuple[float, Array]:
     """max over v of log sum_h exp(-E), by enumeration; returns (value, v)."""
-    return max(
-        ((b1 @ v + np.logaddexp(0, b2 + v @ W).sum(), v) for v in _binary(len(b1))), key=lambda pair: pair[0]
-    )
+    return max(((b1 @ v + np.logaddexp(0, b2 + v @ W).sum(), v) for v in _binary(len(b1))), key=lambda pair: pair[0])
 
 
 # --- learning: one instance v (nv,), x (nx,) and parameters by name ---------------------------------------------

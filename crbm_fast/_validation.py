@@ -77,7 +77,7 @@ def as_float(name: str, value: ArrayLike, dtype: np.dtype[Any], *, once: bool = 
     """
     array = as_numeric(name, value)
     if array.dtype != dtype:
-        with np.errstate(all="ignore"):        # said below, with the place
+        with np.errstate(all="ignore"):  # said below, with the place
             array = array.astype(dtype, order="C")
     elif not (array.flags.c_contiguous and array.flags.aligned):
         if array.size > 4096 and not once:

@@ -37,9 +37,18 @@ SUM_PRODUCT, MAX_PRODUCT, MIXED_PRODUCT = 0, 1, 2
 WARM_START, LOG_Z = 1, 2
 OK, NOT_CONVERGED = 0, 1
 (
-    NULL_POINTER, MISALIGNED, TOO_SMALL, BAD_SIZE, BAD_DTYPE, NOT_INITIALISED, BUSY, BAD_OPTION, NOT_FINITE, NOT_BINARY,
+    NULL_POINTER,
+    MISALIGNED,
+    TOO_SMALL,
+    BAD_SIZE,
+    BAD_DTYPE,
+    NOT_INITIALISED,
+    BUSY,
+    BAD_OPTION,
+    NOT_FINITE,
+    NOT_BINARY,
     WRONG_VERSION,
-) = range(-1, -12, -1)  # fmt: skip
+) = range(-1, -12, -1)
 
 _get_name = ctypes.PYFUNCTYPE(c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
 _get_pointer = ctypes.PYFUNCTYPE(c_void_p, ctypes.py_object, c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))

@@ -68,25 +68,32 @@ class _Trained(BaseEstimator):  # type: ignore[misc]
     ) -> _Point:
         """The point n epochs later; after epoch `of` the iterations of inference stay the same."""
         model, done = point.model, len(point.history)
-        if done >= of and learner.max_iter is None:         # else 7 + epoch, without end in a stream
+        if done >= of and learner.max_iter is None:  # else 7 + epoch, without end in a stream
             learner = replace(learner, max_iter=learner.inference(of).max_iter)
         model.n_threads = _threads(self.n_jobs)
         run = _Run(
-            model, learner, optimizer, Data(X, V, len(V)), None, check.check_int("batch_size", self.batch_size, 1),
-            check.check_real("weight_decay", self.weight_decay, 0, np.inf), point.seed, epoch=done,
+            model,
+            learner,
+            optimizer,
+            Data(X, V, len(V)),
+            None,
+            check.check_int("batch_size", self.batch_size, 1),
+            check.check_real("weight_decay", self.weight_decay, 0, np.inf),
+            point.seed,
+            epoch=done,
             history=History(point.history),
-        )  # fmt: skip
+        )
         run.begin()
         if _alike(point.optimizer_state, run.optimizer_state):
             run.optimizer_state, run.steps = point.optimizer_state, point.steps
         if X is None and _alike(point.learner_state, run.learner_state):
-            run.learner_state = point.learner_state         # PCD's chains; given features, each belongs to an instance
+            run.learner_state = point.learner_state  # PCD's chains; given features, each belongs to an instance
         bar = _bar(bool(self.verbose), done + n, run)
         try:
             for _ in range(n):
                 run.one_epoch(1.0, bar)
         except Diverged as error:
-            point.optimizer_state = {}                      # it holds what the gradient was
+            point.optimizer_state = {}  # it holds what the gradient was
             raise run.diverged(error) from None
         finally:
             if bar is not None:
@@ -236,12 +243,25 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
             check.check_real("validation_fraction", fraction, 0, 1)
         point = self._start(V)
         point.history = train(
-            point.model, X, V, self._learner(), epochs=check.check_int("epochs", self.epochs, 1),
-            batch_size=self.batch_size, optimizer=self.optimizer, learning_rate=self.learning_rate,
-            schedule=self.schedule, weight_decay=self.weight_decay, rates=self.rates, centering=self.centering,
-            averaging=self.averaging, validation=fraction, patience=self.patience, start=self.start, seed=point.seed,
+            point.model,
+            X,
+            V,
+            self._learner(),
+            epochs=check.check_int("epochs", self.epochs, 1),
+            batch_size=self.batch_size,
+            optimizer=self.optimizer,
+            learning_rate=self.learning_rate,
+            schedule=self.schedule,
+            weight_decay=self.weight_decay,
+            rates=self.rates,
+            centering=self.centering,
+            averaging=self.averaging,
+            validation=fraction,
+            patience=self.patience,
+            start=self.start,
+            seed=point.seed,
             progress=bool(self.verbose),
-        )  # fmt: skip
+        )
         self.classes_ = classes
         return self._keep(point)
 
@@ -317,9 +337,7 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
         self.model_.n_threads = _threads(self.n_jobs)
         return validate_data(self, X, accept_sparse="csr", reset=False)
 
-    def _check(
-        self, X: Any, y: Any, classes: Any, *, reset: bool
-    ) -> tuple[Any, NDArray[np.bool_], NDArray[Any]]:
+    def _check(self, X: Any, y: Any, classes: Any, *, reset: bool) -> tuple[Any, NDArray[np.bool_], NDArray[Any]]:
         """X; V (N, nv), a column per label, or for a 1-D y one that says whether it is the second class; `classes_`."""
         X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, reset=reset)
         y = _dense(y)
@@ -447,7 +465,7 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Trained
         values = self._check(X)
         H = np.empty((len(values), self.model_.nh), self.model_.dtype)
         for at in values.chunks():
-            theta = self.model_._field_h(values.rows(at), self.model_.b_h)        # conditional_h insists on [0, 1]
+            theta = self.model_._field_h(values.rows(at), self.model_.b_h)  # conditional_h insists on [0, 1]
             _algebra.logistic(theta)
             H[at] = theta
         return H

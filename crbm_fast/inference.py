@@ -217,9 +217,17 @@ class Engine:
         start = None if init is None else self._start(init, method, (N, *state_shape), single)
         inputs = {"W": core.W, "b_v": v, "b_h": h} | ({} if start is None else {"init": start})
         b = _results(
-            out, inputs, single, N, nv, nh, dtype, gamma=gamma, log_z=log_z,
+            out,
+            inputs,
+            single,
+            N,
+            nv,
+            nh,
+            dtype,
+            gamma=gamma,
+            log_z=log_z,
             state_shape=state_shape if messages else None,
-        )  # fmt: skip
+        )
         n_iter, converged, residual, z = self._one if single else (b.n_iter, b.converged, b.residual, b.log_z)
         arrays: dict[str, Any] = {
             "tau_v": b.tau_v.reshape(N, nv),
@@ -235,10 +243,19 @@ class Engine:
                 _exact(core.W, v, h, gamma_sum=gamma == "sum", **arrays)
             else:
                 core.run(
-                    method, v, h, max_iter=max_iter, tol=tol, damping=damping, gamma_sum=gamma == "sum",
-                    messages=b.messages if messages else None, init=start, visible_first=visible_first,
-                    warm_start=warm_start, **arrays,
-                )  # fmt: skip
+                    method,
+                    v,
+                    h,
+                    max_iter=max_iter,
+                    tol=tol,
+                    damping=damping,
+                    gamma_sum=gamma == "sum",
+                    messages=b.messages if messages else None,
+                    init=start,
+                    visible_first=visible_first,
+                    warm_start=warm_start,
+                    **arrays,
+                )
             if log_z and clamped is not None:
                 z += clamped
             if single:
@@ -270,7 +287,7 @@ class Engine:
             return inside.reshape(shape)
         if ((given < 0) | (given > 1)).any():
             raise ValueError(f"init has values outside [0, 1]; method={method!r} starts from beliefs")
-        return given.reshape(shape).copy()       # as above: `out` may be the Beliefs that hold it
+        return given.reshape(shape).copy()  # as above: `out` may be the Beliefs that hold it
 
     def gibbs(
         self,
@@ -294,7 +311,7 @@ class Engine:
         biases, h_biases, single = check.check_biases(b_v, b_h, (nv, nh), dtype)
         N = biases.shape[0]
         if v is None:
-            start = independent_draws(np.zeros((N, nv), dtype), seed, first_instance)     # fair coins
+            start = independent_draws(np.zeros((N, nv), dtype), seed, first_instance)  # fair coins
         else:
             start = check.as_float("v", v, dtype)
             wanted = (nv,) if single else (N, nv)
@@ -356,9 +373,18 @@ def independent_draws(b_v: NDArray[Any], seed: int, first_instance: int = 0, ste
 
 
 def _results(
-    out: Any, inputs: dict[str, Any], single: bool, N: int, nv: int, nh: int, dtype: np.dtype[Any], *, gamma: Any,
-    log_z: bool, state_shape: tuple[int, ...] | None,
-) -> Beliefs:  # fmt: skip
+    out: Any,
+    inputs: dict[str, Any],
+    single: bool,
+    N: int,
+    nv: int,
+    nh: int,
+    dtype: np.dtype[Any],
+    *,
+    gamma: Any,
+    log_z: bool,
+    state_shape: tuple[int, ...] | None,
+) -> Beliefs:
     """`out` after its checks, or new arrays, for everything that was asked for."""
     batch = () if single else (N,)
     wanted: dict[str, tuple[tuple[int, ...], Any]] = {
@@ -389,9 +415,19 @@ def _results(
 
 
 def _exact(
-    W: NDArray[Any], b_v: NDArray[Any], b_h: NDArray[Any], *, gamma_sum: bool, tau_v: Any, tau_h: Any, n_iter: Any,
-    converged: Any, residual: Any, log_z: Any, gamma: Any,
-) -> None:  # fmt: skip
+    W: NDArray[Any],
+    b_v: NDArray[Any],
+    b_h: NDArray[Any],
+    *,
+    gamma_sum: bool,
+    tau_v: Any,
+    tau_h: Any,
+    n_iter: Any,
+    converged: Any,
+    residual: Any,
+    log_z: Any,
+    gamma: Any,
+) -> None:
     """Enumeration of the side with fewer free units, in float64."""
     W = W.astype(np.float64)
     nv, nh = W.shape
@@ -515,9 +551,19 @@ def infer(
     (array([0.8255]), True)
     """
     return Engine(W, dtype=dtype, n_threads=n_threads).run(
-        b_v, b_h, method=method, max_iter=max_iter, tol=tol, damping=damping, gamma=gamma, log_z=log_z,
-        messages=messages, init=init, evidence=evidence, out=out,
-    )  # fmt: skip
+        b_v,
+        b_h,
+        method=method,
+        max_iter=max_iter,
+        tol=tol,
+        damping=damping,
+        gamma=gamma,
+        log_z=log_z,
+        messages=messages,
+        init=init,
+        evidence=evidence,
+        out=out,
+    )
 
 
 def gibbs(

@@ -50,9 +50,11 @@ class Inference:
         check.check_choice("method", self.method, METHODS)
         check.check_start(self.init, self.method)
         check.set_fields(
-            self, max_iter=check.check_int("max_iter", self.max_iter, 1),
-            tol=check.check_real("tol", self.tol, 0, np.inf), damping=check.check_real("damping", self.damping, 0, 1),
-        )  # fmt: skip
+            self,
+            max_iter=check.check_int("max_iter", self.max_iter, 1),
+            tol=check.check_real("tol", self.tol, 0, np.inf),
+            damping=check.check_real("damping", self.damping, 0, 1),
+        )
 
 
 def _shapes(nv: int, nh: int, nx: int) -> dict[str, tuple[int, ...]]:
@@ -361,14 +363,17 @@ class CRBM:
         for at in chunks(N):
             b1, b2 = self._biases_at(features, at)
             out[at] = engine.gibbs(
-                b1, b2, v=None if start is None else np.asarray(start.rows(at)), n_steps=n_steps, seed=seed,
-                first_instance=at.start, evidence=None if clamped is None else (clamped[0][at], clamped[1][at]),
-            ).v  # fmt: skip
+                b1,
+                b2,
+                v=None if start is None else np.asarray(start.rows(at)),
+                n_steps=n_steps,
+                seed=seed,
+                first_instance=at.start,
+                evidence=None if clamped is None else (clamped[0][at], clamped[1][at]),
+            ).v
         return out
 
-    def log_partition(
-        self, X: Any = None, *, method: LogZMethod = "bethe", **options: Any
-    ) -> NDArray[np.float64]:
+    def log_partition(self, X: Any = None, *, method: LogZMethod = "bethe", **options: Any) -> NDArray[np.float64]:
         """log Z(x) for every instance, (N,); one number for a model without features.
 
         Parameters
@@ -390,9 +395,7 @@ class CRBM:
         for at in chunks(len(out)):
             b1, b2 = self._biases_at(features, at)
             if method == "ais":
-                out[at] = ais(
-                    self.W_vh, b1, b2, first_instance=at.start, n_threads=engine.n_threads, **options
-                ).log_z
+                out[at] = ais(self.W_vh, b1, b2, first_instance=at.start, n_threads=engine.n_threads, **options).log_z
             else:
                 out[at] = engine.run(
                     b1, b2, method=_LOG_Z[method], log_z=True, **{"max_iter": 200, "tol": 1e-6} | options
@@ -503,7 +506,7 @@ class CRBM:
         how = replace(self.inference, **options)
         features = self._features(X)
         N = 1 if features is None else len(features)
-        if features is None and isinstance(evidence, tuple | list):        # a row of evidence is an instance
+        if features is None and isinstance(evidence, tuple | list):  # a row of evidence is an instance
             N = max([1, *(np.shape(a)[0] for a in evidence if np.ndim(a) == 2)])
         clamped = None if evidence is None else check.check_evidence(evidence, (N, self.nv))
         engine, out = self._engine(), np.empty((N, self.nv), dtype)

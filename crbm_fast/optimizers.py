@@ -44,9 +44,17 @@ class Optimizer:
         return {f"{kept}.{name}": np.zeros_like(p) for kept in self.keeps for name, p in parameters.items()}
 
     def step(
-        self, parameters: Arrays, gradient: Arrays, state: Arrays, *, t: int, factor: float,
-        rates: Mapping[str, float], weight_decay: float, n_threads: int,
-    ) -> tuple[float, float]:  # fmt: skip
+        self,
+        parameters: Arrays,
+        gradient: Arrays,
+        state: Arrays,
+        *,
+        t: int,
+        factor: float,
+        rates: Mapping[str, float],
+        weight_decay: float,
+        n_threads: int,
+    ) -> tuple[float, float]:
         """Take the t-th step (from 1), at `factor` (for some blocks, `rates` too) times the learning rate.
 
         Returns the largest |change| of a parameter and the norm of the gradient, weight decay included; where that is
@@ -55,14 +63,18 @@ class Optimizer:
         changes, squares = zip(
             *(
                 self._block(
-                    p, gradient[name], {kept: state[f"{kept}.{name}"] for kept in self.keeps},
-                    t=t, rate=factor * rates.get(name, 1.0) * self.learning_rate,
-                    decay=weight_decay if name.startswith("W") else 0.0, n_threads=n_threads,
+                    p,
+                    gradient[name],
+                    {kept: state[f"{kept}.{name}"] for kept in self.keeps},
+                    t=t,
+                    rate=factor * rates.get(name, 1.0) * self.learning_rate,
+                    decay=weight_decay if name.startswith("W") else 0.0,
+                    n_threads=n_threads,
                 )
                 for name, p in parameters.items()
             ),
             strict=True,
-        )  # fmt: skip
+        )
         return max(changes), math.sqrt(sum(squares))
 
     def _block(
@@ -131,9 +143,11 @@ class Adam(Optimizer):
 
     def __post_init__(self) -> None:
         check.set_fields(
-            self, beta1=check.check_real("beta1", self.beta1, 0, 1), beta2=check.check_real("beta2", self.beta2, 0, 1),
-            epsilon=check.check_real("epsilon", self.epsilon, 1e-30, np.inf),        # not 0 in float32
-        )  # fmt: skip
+            self,
+            beta1=check.check_real("beta1", self.beta1, 0, 1),
+            beta2=check.check_real("beta2", self.beta2, 0, 1),
+            epsilon=check.check_real("epsilon", self.epsilon, 1e-30, np.inf),  # not 0 in float32
+        )
         super().__post_init__()
 
     def _block(
@@ -141,9 +155,17 @@ class Adam(Optimizer):
     ) -> tuple[float, float]:
         correction = math.sqrt(1 - self.beta2**t)
         return _algebra.adam_step(
-            p, state["mean"], state["square"], g, rate=rate * correction / (1 - self.beta1**t), beta1=self.beta1,
-            beta2=self.beta2, epsilon=self.epsilon * correction, decay=decay, n_threads=n_threads,
-        )  # fmt: skip
+            p,
+            state["mean"],
+            state["square"],
+            g,
+            rate=rate * correction / (1 - self.beta1**t),
+            beta1=self.beta1,
+            beta2=self.beta2,
+            epsilon=self.epsilon * correction,
+            decay=decay,
+            n_threads=n_threads,
+        )
 
 
 def average(averages: Arrays, parameters: Arrays, *, t: int, decay: float, n_threads: int) -> None:

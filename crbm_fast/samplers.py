@@ -187,7 +187,7 @@ class _Sampler:
     def _accept(self, log_ratio: NDArray[np.float64], state: State) -> NDArray[np.bool_]:
         """True with probability min(1, e^r), r = log_ratio (N, n); its logit is r - log(1 - e^r)."""
         r = np.minimum(log_ratio, 0)
-        with np.errstate(divide="ignore"):         # r = 0: a logit of infinity
+        with np.errstate(divide="ignore"):  # r = 0: a logit of infinity
             return self._draw(r - np.log(-np.expm1(r)), _ACCEPT, state) > 0
 
     def _gibbs(
@@ -195,9 +195,13 @@ class _Sampler:
     ) -> NDArray[Any]:
         """v (N, nv) after h ~ p(h | v), v ~ p(v | h), from the free units of v."""
         s = engine.gibbs(
-            np.tile(b_v, (len(v), 1)), b_h, v=v, seed=_key(state.seed, purpose), step=state.step,
+            np.tile(b_v, (len(v), 1)),
+            b_h,
+            v=v,
+            seed=_key(state.seed, purpose),
+            step=state.step,
             first_instance=state.first_chain,
-        )  # fmt: skip
+        )
         return self._whole(s.v)
 
 
@@ -325,9 +329,14 @@ class ParallelTempering(_Sampler):
             v[k, at], v[k + 1, at] = v[k + 1, at], v[k, at]
         accepted = np.ones(N, np.bool_)
         return replace(
-            state, v=v[0], replicas=v[1:], swapped=swapped, accepted=accepted, step=state.step + 1,
+            state,
+            v=v[0],
+            replicas=v[1:],
+            swapped=swapped,
+            accepted=accepted,
+            step=state.step + 1,
             rounds=state.rounds + 1,
-        )  # fmt: skip
+        )
 
 
 class BPMixture(_Sampler):
@@ -411,7 +420,7 @@ class BPMixture(_Sampler):
         self._on_v = tau_v.shape[1] <= tau_h.shape[1]
         tau = np.clip((tau_v if self._on_v else tau_h)[first].astype(np.float64), _EPSILON, 1 - _EPSILON)
         self._logit = np.log(tau) - np.log1p(-tau)
-        self._log_none = np.log(self.weights) + np.log1p(-tau).sum(axis=1)      # of component k and no unit on
+        self._log_none = np.log(self.weights) + np.log1p(-tau).sum(axis=1)  # of component k and no unit on
         self._ends = np.cumsum(self.weights)[:-1]
 
     def _starts(self, starts: Any, seed: int) -> NDArray[Any]:

@@ -297,11 +297,19 @@ def train(
     data, valid = _check_data(model, X, V, validation, seed)
     run = _Run(model, method, ascent, data, valid, batch_size, weight_decay, seed, factors, averaging, centering)
     run.config = {
-        "model": repr(model), "learner": repr(method), "optimizer": repr(ascent), "weight_decay": weight_decay,
-        "rates": factors, "centering": centering, "averaging": averaging, "batch_size": batch_size,
-        "schedule": schedule if isinstance(schedule, str) else "callable", "start": start, "seed": seed,
+        "model": repr(model),
+        "learner": repr(method),
+        "optimizer": repr(ascent),
+        "weight_decay": weight_decay,
+        "rates": factors,
+        "centering": centering,
+        "averaging": averaging,
+        "batch_size": batch_size,
+        "schedule": schedule if isinstance(schedule, str) else "callable",
+        "start": start,
+        "seed": seed,
         "validation": None,
-    }  # fmt: skip
+    }
     if checkpoint is not None:
         crc = _checksum(data)
         run.config["data"] = f"{data.size} instances with checksum {crc:08x}"
@@ -358,9 +366,7 @@ def _check_rates(rates: Any) -> dict[str, float]:
 # --- data ---------------------------------------------------------------------------------------------------------
 
 
-def _check_data(
-    model: CRBM, X: Any, V: Any, validation: Any, seed: int
-) -> tuple[Data, Data | None]:
+def _check_data(model: CRBM, X: Any, V: Any, validation: Any, seed: int) -> tuple[Data, Data | None]:
     """The training and validation parts, every entry looked at."""
     data = _pair(model, X, V, "")
     if validation is None:
@@ -396,9 +402,16 @@ def _fit_logistic(model: CRBM, data: Data, batch_size: int, weight_decay: float,
     """W_vx and b_v of a logistic regression per output: a model without hidden units."""
     alone = CRBM(model.nv, 0, model.nx, dtype=model.dtype, n_threads=model.n_threads)
     run = _Run(
-        alone, as_learner("logistic"), as_optimizer("adam", _START_RATE), data, None, batch_size,
-        weight_decay or _START_DECAY, seed, centering="features",
-    )  # fmt: skip
+        alone,
+        as_learner("logistic"),
+        as_optimizer("adam", _START_RATE),
+        data,
+        None,
+        batch_size,
+        weight_decay or _START_DECAY,
+        seed,
+        centering="features",
+    )
     epochs = min(100, max(_START_EPOCHS, -(-_START_STEPS * batch_size // data.size)))
     run.begin()
     try:
@@ -408,8 +421,10 @@ def _fit_logistic(model: CRBM, data: Data, batch_size: int, weight_decay: float,
         raise DivergenceError(
             f"the logistic start diverged in epoch {run.epoch + 1}, batch {run.batch}: {error}. Scale the features to "
             "about [-1, 1], or leave out start. The model is as it was.",
-            run.epoch + 1, run.batch, error.norm,
-        ) from None  # fmt: skip
+            run.epoch + 1,
+            run.batch,
+            error.norm,
+        ) from None
     model.W_vx, model.b_v = alone.W_vx, alone.b_v
     logger.info("logistic start, %d epochs: training error %.3f %%", epochs, 100 * result.train_error)
 
@@ -434,11 +449,11 @@ class _Run:
     centering: str | None = None
     config: dict[str, Any] = field(default_factory=dict)
     # state
-    iterate: CRBM = field(init=False)                  # takes the steps; `model` itself, or with averaging, its source
+    iterate: CRBM = field(init=False)  # takes the steps; `model` itself, or with averaging, its source
     centred: Centering | None = None
-    epoch: int = 0                                     # epochs done
+    epoch: int = 0  # epochs done
     steps: int = 0
-    batch: int = 0                                     # within the epoch, from 1
+    batch: int = 0  # within the epoch, from 1
     optimizer_state: dict[str, NDArray[Any]] = field(default_factory=dict)
     learner_state: dict[str, NDArray[Any]] = field(default_factory=dict)
     best: dict[str, NDArray[Any]] = field(default_factory=dict)
@@ -456,9 +471,7 @@ class _Run:
         self.iterate = self.model if self.averaging is None else self.model.copy()
         if self.centering is not None:
             mu_v, mu_x = self.data.means()
-            self.centred = Centering(
-                self.iterate, mu_v if self.centering == "all" else None, mu_x, self.learner.trains
-            )
+            self.centred = Centering(self.iterate, mu_v if self.centering == "all" else None, mu_x, self.learner.trains)
         self.learner_state = self.learner.first_state(self.model, self.data.size, self.batch_size)
         self.optimizer_state = self.optimizer.init(self._trained())
 
@@ -471,7 +484,7 @@ class _Run:
         """Whether early stopping says so."""
         return patience is not None and self.epoch - (self.history.best_epoch or 0) >= patience and self.epoch > 0
 
-    @np.errstate(all="ignore")        # what matters is caught by norms
+    @np.errstate(all="ignore")  # what matters is caught by norms
     def one_epoch(self, factor: float, bar: Any) -> Epoch:
         """All batches once, then the evaluation."""
         begin, timer, number = perf_counter(), Timer(), self.epoch + 1
@@ -487,21 +500,35 @@ class _Run:
             X, V = self.data.take(batch.rows)
             timer.lap("data")
             negative = self.learner.gradient(
-                iterate, engine, X, V, gradient, index=batch.index, epoch=number, seed=batch.seed,
-                state=self.learner_state, timer=timer,
-            )  # fmt: skip
+                iterate,
+                engine,
+                X,
+                V,
+                gradient,
+                index=batch.index,
+                epoch=number,
+                seed=batch.seed,
+                state=self.learner_state,
+                timer=timer,
+            )
             if self.centred:
                 self.centred.transform(gradient)
             self.steps += 1
             change, norm = self.optimizer.step(
-                parameters, gradient, self.optimizer_state, t=self.steps, factor=factor, rates=self.rates,
-                weight_decay=self.weight_decay, n_threads=engine.n_threads,
-            )  # fmt: skip
+                parameters,
+                gradient,
+                self.optimizer_state,
+                t=self.steps,
+                factor=factor,
+                rates=self.rates,
+                weight_decay=self.weight_decay,
+                n_threads=engine.n_threads,
+            )
             if not (np.isfinite(norm) and change <= _LARGEST_STEP):
                 raise Diverged(f"a step changed a parameter by {change:.3g}", norm)
             if self.centred:
                 self.centred.fold()
-            engine._core.update(iterate.W_vh)        # finite, as the norm is
+            engine._core.update(iterate.W_vh)  # finite, as the norm is
             if self.averaging is not None:
                 average(averages, latest, t=self.steps, decay=self.averaging, n_threads=engine.n_threads)
             timer.lap("step")
@@ -529,13 +556,17 @@ class _Run:
             self.best = {name: p.copy() for name, p in model.parameters().items()}
         model.inference = how
         result = Epoch(
-            epoch=number, train_error=train_error, valid_error=valid_error,
-            converged=converged / counted if counted else None, n_iter=iterations / counted if counted else None,
-            max_iter=how.max_iter, gradient_norm=norms / self.batch,
+            epoch=number,
+            train_error=train_error,
+            valid_error=valid_error,
+            converged=converged / counted if counted else None,
+            n_iter=iterations / counted if counted else None,
+            max_iter=how.max_iter,
+            gradient_norm=norms / self.batch,
             weight_norm=_norm(model.parameters(), engine.n_threads),
             learning_rate=factor * self.optimizer.learning_rate,
             seconds=timer.seconds | {"total": perf_counter() - begin},
-        )  # fmt: skip
+        )
         self.history.append(result)
         if bar is not None:
             shown = {"train": train_error, "valid": valid_error}
@@ -550,8 +581,10 @@ class _Run:
             f"training diverged in epoch {self.epoch + 1}, batch {self.batch}: {error}. Lower learning_rate "
             f"({self.optimizer.learning_rate:g}), scale the features to about [-1, 1], or look at weight_decay. The "
             f"model has the parameters of epoch {self.epoch}{kept}",
-            self.epoch + 1, self.batch, error.norm,
-        )  # fmt: skip
+            self.epoch + 1,
+            self.batch,
+            error.norm,
+        )
 
     def finish(self) -> None:
         """Give the model the parameters and the inference of the best epoch."""
@@ -566,18 +599,23 @@ class _Run:
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """All arrays of the state."""
         groups = {
-            "parameter": self.model.parameters(), "best": self.best, "optimizer": self.optimizer_state,
+            "parameter": self.model.parameters(),
+            "best": self.best,
+            "optimizer": self.optimizer_state,
             "learner": self.learner_state,
             "iterate": {} if self.iterate is self.model else self.iterate.parameters(),
             "centred": {} if self.centred is None else self.centred.c,
-        }  # fmt: skip
+        }
         return {f"{group}.{name}": a for group, members in groups.items() for name, a in members.items()}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         meta = {
-            "config": self.config, "epoch": self.epoch, "steps": self.steps, "best_epoch": self.history.best_epoch,
+            "config": self.config,
+            "epoch": self.epoch,
+            "steps": self.steps,
+            "best_epoch": self.history.best_epoch,
             "history": [asdict(e) for e in self.history],
-        }  # fmt: skip
+        }
         _files.write(path, "crbm_fast checkpoint", meta, self._arrays())
 
     def restore(self, path: str | os.PathLike[str]) -> bool:
@@ -665,9 +703,12 @@ def _bar(progress: bool | None, epochs: int, run: _Run) -> Any:
 
         per_epoch = -(-run.data.size // run.batch_size)
         return tqdm(
-            total=epochs * per_epoch, initial=run.epoch * per_epoch, unit="batch", desc=run.learner.name,
+            total=epochs * per_epoch,
+            initial=run.epoch * per_epoch,
+            unit="batch",
+            desc=run.learner.name,
             dynamic_ncols=True,
-        )  # fmt: skip
+        )
     if progress:
         raise ImportError("progress=True needs tqdm: pip install tqdm")
     return None

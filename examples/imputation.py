@@ -23,9 +23,9 @@ def patterns(lines):
     return np.concatenate([rows, rows.transpose(0, 2, 1)]).reshape(-1, SIDE * SIDE)
 
 
-V = patterns(rng.random((1500, SIDE)) < 0.5)                # to learn from
-truth = patterns(rng.random((250, SIDE)) < 0.5)             # to fill in
-known = rng.random(truth.shape) < 0.5                       # the pixels that are seen
+V = patterns(rng.random((1500, SIDE)) < 0.5)  # to learn from
+truth = patterns(rng.random((250, SIDE)) < 0.5)  # to fill in
+known = rng.random(truth.shape) < 0.5  # the pixels that are seen
 
 # %% [markdown]
 # Learning by contrastive divergence: with nothing seen, BP settles on one of the 126 patterns instead of averaging over
@@ -74,7 +74,7 @@ def lines(image, shades):
     return ["".join(shades[x] for x in row) for row in image.reshape(SIDE, SIDE)]
 
 
-n = np.argmin(np.abs(known.mean(axis=1) - 0.4) + np.abs(truth.mean(axis=1) - 0.5))        # 40 % seen, half of it on
+n = np.argmin(np.abs(known.mean(axis=1) - 0.4) + np.abs(truth.mean(axis=1) - 0.5))  # 40 % seen, half of it on
 print("  image    hidden   filled in")
 columns = truth[n].astype(int), np.where(known[n], truth[n], 2), (marginals.tau_v[n] > 0.5).astype(int)
 for row in zip(*(lines(image, ".#?") for image in columns), strict=True):

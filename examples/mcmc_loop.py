@@ -21,9 +21,9 @@ import crbm_fast as cf
 
 
 class State(NamedTuple):
-    position: np.ndarray        # b (nv,)
+    position: np.ndarray  # b (nv,)
     logdensity: float
-    gradient: np.ndarray        # (nv,)
+    gradient: np.ndarray  # (nv,)
 
 
 def posterior(W, b_h, V, n_iter, **options):

@@ -20,7 +20,7 @@ import numpy as np
 import crbm_fast as cf
 from crbm_fast import ctypes_api as bp
 
-EPS = 1e-3        # probabilities are held in [EPS, 1 - EPS], so that every state can be proposed
+EPS = 1e-3  # probabilities are held in [EPS, 1 - EPS], so that every state can be proposed
 
 
 @numba.njit(nogil=True)
@@ -30,7 +30,7 @@ def run_chain(workspace, b1, b2, seed, chain, rng, n_steps, total):
     v, proposed, h = np.zeros(nv), np.zeros(nv), np.zeros(nh)
     clamped, tau_v, tau_h = np.empty(nv), np.empty(nv), np.empty(nh)
     F = np.empty(2)
-    bias, bias_h = b1.ctypes.data, b2.ctypes.data        # addresses of arrays are integers; NULL is 0
+    bias, bias_h = b1.ctypes.data, b2.ctypes.data  # addresses of arrays are integers; NULL is 0
     accepted = 0
     for step in range(n_steps):
         status = bp.sample_h(workspace, h.ctypes.data, v.ctypes.data, bias_h, seed, chain, step)
@@ -38,9 +38,24 @@ def run_chain(workspace, b1, b2, seed, chain, rng, n_steps, total):
 
         for i in range(nv):
             clamped[i] = b1[i] if rng.random() < 0.5 else np.inf if v[i] else -np.inf
-        status = min(status, bp.run(workspace, tau_v.ctypes.data, tau_h.ctypes.data, 0, 0, clamped.ctypes.data, bias_h,
-                                    bp.SUM_PRODUCT, 5, 1e-2, 0, 0))  # fmt: skip
-        log_ratio = 0.0                                  # log q(v) / q(proposed)
+        status = min(
+            status,
+            bp.run(
+                workspace,
+                tau_v.ctypes.data,
+                tau_h.ctypes.data,
+                0,
+                0,
+                clamped.ctypes.data,
+                bias_h,
+                bp.SUM_PRODUCT,
+                5,
+                1e-2,
+                0,
+                0,
+            ),
+        )
+        log_ratio = 0.0  # log q(v) / q(proposed)
         for i in range(nv):
             proposed[i] = v[i]
             if np.isfinite(clamped[i]):
@@ -60,11 +75,11 @@ def run_chain(workspace, b1, b2, seed, chain, rng, n_steps, total):
 
 def sample(W, b1, b2, n_steps, n_chains, seed=0, n_threads=2):
     """Mean of v in each chain (n_chains, nv), and the fraction of jumps accepted."""
-    W, b1, b2 = (np.ascontiguousarray(a, np.float64) for a in (W, b1, b2))        # an address does not tell the type
+    W, b1, b2 = (np.ascontiguousarray(a, np.float64) for a in (W, b1, b2))  # an address does not tell the type
     totals = np.zeros((n_chains, len(b1)))
 
     def one(chain):
-        workspace = bp.workspace(W)        # a name for it: the memory must live as long as the chain
+        workspace = bp.workspace(W)  # a name for it: the memory must live as long as the chain
         rng = np.random.default_rng([seed, chain])
         return run_chain(workspace.ctypes.data, b1, b2, seed, chain, rng, n_steps, totals[chain])
 

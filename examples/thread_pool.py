@@ -33,7 +33,7 @@ def with_engines(W, B1, B2, n_threads=2):
     mine = threading.local()
 
     def start():
-        mine.engine = cf.Engine(W, n_threads=1)        # the pool has the threads
+        mine.engine = cf.Engine(W, n_threads=1)  # the pool has the threads
         mine.out = None
 
     def infer(rows):
@@ -42,20 +42,20 @@ def with_engines(W, B1, B2, n_threads=2):
             tau_v[n] = mine.out.tau_v
 
     with ThreadPoolExecutor(n_threads, initializer=start) as pool:
-        list(pool.map(infer, pieces(len(B1))))         # raises what a thread raised
+        list(pool.map(infer, pieces(len(B1))))  # raises what a thread raised
     return tau_v
 
 
 def with_workspaces(W, B1, B2, n_threads=2):
     """The same."""
-    B1, B2 = (np.ascontiguousarray(b, W.dtype) for b in (B1, B2))        # an address does not tell the type
+    B1, B2 = (np.ascontiguousarray(b, W.dtype) for b in (B1, B2))  # an address does not tell the type
     tau_v, tau_h = np.empty_like(B1), np.empty_like(B2)
     v, h, b1, b2 = (a.ctypes.data for a in (tau_v, tau_h, B1, B2))
     row_v, row_h = B1.strides[0], B2.strides[0]
     mine = threading.local()
 
     def start():
-        mine.workspace = bp.workspace(W)               # keeps the memory
+        mine.workspace = bp.workspace(W)  # keeps the memory
 
     def infer(rows):
         at = mine.workspace.ctypes.data
@@ -71,7 +71,7 @@ def with_workspaces(W, B1, B2, n_threads=2):
 def main():
     rng = np.random.default_rng(0)
     W = rng.normal(0, 0.1, (200, 100)).astype(np.float32)
-    B1, B2 = (rng.normal(size=(300, n)).astype(np.float32) for n in W.shape)        # 300 instances
+    B1, B2 = (rng.normal(size=(300, n)).astype(np.float32) for n in W.shape)  # 300 instances
     one_call = cf.infer(W, B1, B2, max_iter=MAX_ITER, tol=TOL)
     for way in (with_engines, with_workspaces):
         print(f"{way.__name__}: largest difference {np.abs(way(W, B1, B2) - one_call.tau_v).max()}")

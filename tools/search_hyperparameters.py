@@ -66,7 +66,7 @@ INITS = (None, "visible")
 # trials of a task, a method and a start
 TRIALS = len(RATES) + 6
 
-BACK = "back: worse than before"        # of a revision that undoes the last one
+BACK = "back: worse than before"  # of a revision that undoes the last one
 
 
 def kind(method):
@@ -78,9 +78,14 @@ def base(task, method):
     """The recipe before the search."""
     data = TASKS[task].data
     train = {
-        "epochs": EPOCHS[data][kind(method)], "batch_size": 40, "learning_rate": 0.01, "schedule": "linear",
-        "weight_decay": DECAYS[task], "centering": "features", "averaging": AVERAGING[data],
-    }  # fmt: skip
+        "epochs": EPOCHS[data][kind(method)],
+        "batch_size": 40,
+        "learning_rate": 0.01,
+        "schedule": "linear",
+        "weight_decay": DECAYS[task],
+        "centering": "features",
+        "averaging": AVERAGING[data],
+    }
     if method == "LR":
         return {"train": train}
     return {"train": {**train, "start": "logistic"}, "model": {"scale": 0.05, "tied": 0.01}}
@@ -104,9 +109,11 @@ def trial(task, method, scale, i, settings):
     recipe, data = base(task, method), TASKS[task].data
     fewer = max(1, IMAGES[data] / scale.train)
     changes = {
-        **settings, "weight_decay": float(f"{fewer * settings['weight_decay']:.3g}"),
-        "epochs": TRIAL_EPOCHS[data][kind(method)], "averaging": min(AVERAGING.values()),
-    }  # fmt: skip
+        **settings,
+        "weight_decay": float(f"{fewer * settings['weight_decay']:.3g}"),
+        "epochs": TRIAL_EPOCHS[data][kind(method)],
+        "averaging": min(AVERAGING.values()),
+    }
     number = i + TRIALS * inits(method).index(settings.get("init"))
     return Run(TASKS[task], method, scale, Recipe(**with_settings(recipe, changes)), trial=number)
 
@@ -175,8 +182,9 @@ def search(pairs, scale, folder, jobs):
                 settings += stage(task, outcome(task, method, scale, settings, folder)[1], settings)
         runs = [
             trial(task, method, scale, i, settings)
-            for (task, method, _), listed in tried.items() for i, settings in enumerate(listed)
-        ]  # fmt: skip
+            for (task, method, _), listed in tried.items()
+            for i, settings in enumerate(listed)
+        ]
         try:
             perform(runs, folder, jobs=jobs, n_threads=1, tell=progress.tell)
         finally:
@@ -199,12 +207,16 @@ def how(scales, revised):
         f"over fewer steps; the least error on at most {checked:,} validation images won. Methods that predict by "
         "mean field did this for both of its starts (init), and on each task all of them took the one that was "
         "better on average. The other tasks take over what was found for the one most like them. "
-        + (f"At full scale some recipes were then changed by the validation error ({again}): the rate to a tenth where "
-           "a method was worse than LR, to a third where its best epoch was in the first sixth, to ten times where the "
-           "search ended below its first rates; twice the epochs where the last one was the best; and back where that "
-           "was worse. " if revised else "")
+        + (
+            f"At full scale some recipes were then changed by the validation error ({again}): the rate to a tenth where "
+            "a method was worse than LR, to a third where its best epoch was in the first sixth, to ten times where the "
+            "search ended below its first rates; twice the epochs where the last one was the best; and back where that "
+            "was worse. "
+            if revised
+            else ""
+        )
         + "Test images were not used."
-    )  # fmt: skip
+    )
 
 
 def read(path):
@@ -248,9 +260,10 @@ def replace(path, pairs, tried, scale, folder):
         trials.pop(method, None)
         if tried:
             trials[method] = [
-                entry for init in inits(method)
+                entry
+                for init in inits(method)
                 for entry in outcome(task, method, scale, tried[task, method, init], folder)[0]
-            ]  # fmt: skip
+            ]
         contents["search"]["scales"][task] = vars(scale)
     for task in dict(pairs):
         recipes, settings = contents["recipes"].setdefault(task, {}), chosen(contents["search"]["trials"][task])
@@ -280,13 +293,15 @@ def revise(path, folder):
     contents, found, changes = read(path), results.read_all(folder), []
     runs = [
         Run(task, method, SCALES["full"], recipe(task, method, contents))
-        for task, method in itertools.product(IN_TABLES, METHODS) if f"{task.name}/{method}" in found
-    ]  # fmt: skip
+        for task, method in itertools.product(IN_TABLES, METHODS)
+        if f"{task.name}/{method}" in found
+    ]
     # infinite: it diverged
     errors = {
         run.name: np.inf if found[run.name]["error"] else found[run.name]["validation"]["all"]
-        for run in runs if runner.is_final(found[run.name]) and found[run.name]["hash"] == run.hash
-    }  # fmt: skip
+        for run in runs
+        if runner.is_final(found[run.name]) and found[run.name]["hash"] == run.hash
+    }
     for run in runs:
         task, method, error, least = run.task, run.method, errors.get(run.name), errors.get(f"{run.task.name}/LR")
         if error is None or least is None:
@@ -306,13 +321,20 @@ def revise(path, folder):
             keyword, now, why = "epochs", 2 * run.epochs, "the last epoch was the best"
         else:
             continue
-        changes.append({
-            "task": task.name, "method": method, "valid_error": error if error < np.inf else None,
-            "keyword": keyword, "was": run.recipe.train[keyword], "now": now, "why": why,
-        })  # fmt: skip
+        changes.append(
+            {
+                "task": task.name,
+                "method": method,
+                "valid_error": error if error < np.inf else None,
+                "keyword": keyword,
+                "was": run.recipe.train[keyword],
+                "now": now,
+                "why": why,
+            }
+        )
         new = {group: v for group, v in with_settings(run.recipe.facts(), {keyword: now}).items() if v}
         recipes = contents["recipes"]
-        for other in like(task.name):                    # keeps what it took over, until its own runs say otherwise
+        for other in like(task.name):  # keeps what it took over, until its own runs say otherwise
             recipes.setdefault(other, {}).setdefault(method, recipes[task.name][method])
         recipes.setdefault(task.name, {})[method] = new
     contents["search"]["revised"] += changes
@@ -331,8 +353,9 @@ def parse(argv):
     parser.add_argument("--validation", type=int, default=2_500, help="validation images at most (default 2500)")
     parser.add_argument("--jobs", type=int, default=1, help="processes, of one thread each (default 1)")
     parser.add_argument("--digits", action="store_true", help="on the digits of the package: to try the script")
-    parser.add_argument("--write", type=Path, default=HYPERPARAMETERS, metavar="FILE",
-                        help="default: the package's own")
+    parser.add_argument(
+        "--write", type=Path, default=HYPERPARAMETERS, metavar="FILE", help="default: the package's own"
+    )
     return parser.parse_args(argv)
 
 

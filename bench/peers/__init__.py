@@ -1,12 +1,12 @@
 """What else a user might run for sum-product BP on an RBM.  Every peer is a `Peer`; `all_peers` lists them.
 
-    engine.py         crbm_fast itself
-    naive.py          per-edge BP in C (csrc/naive.c), recomputing and with cached products
-    arrays.py         NumPy, PyTorch and JAX, with the array forms of forms.py
-    numba_loops.py    loops compiled by numba: as one would write them, and as fast as we could make them
-    factor_graphs.py  PGMax, pomegranate, factorgraph
-    libdai.py         libDAI: times it took elsewhere (cited), and a driver for an installation of yours
-    trainers.py       not for inference: packages that train plain RBMs
+engine.py         crbm_fast itself
+naive.py          per-edge BP in C (csrc/naive.c), recomputing and with cached products
+arrays.py         NumPy, PyTorch and JAX, with the array forms of forms.py
+numba_loops.py    loops compiled by numba: as one would write them, and as fast as we could make them
+factor_graphs.py  PGMax, pomegranate, factorgraph
+libdai.py         libDAI: times it took elsewhere (cited), and a driver for an installation of yours
+trainers.py       not for inference: packages that train plain RBMs
 """
 
 import importlib.util
@@ -20,8 +20,8 @@ from bench._problems import Problem, T, does_not_fit
 from bench._report import row, time_text
 from bench._timing import interleaved, summary
 
-HUGE = 2**24                     # from this many edges on, one peer at a time: together they would not fit in memory
-ASKED_LIMIT = 600                # seconds that a peer may take which was asked for by name
+HUGE = 2**24  # from this many edges on, one peer at a time: together they would not fit in memory
+ASKED_LIMIT = 600  # seconds that a peer may take which was asked for by name
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class Peer:
     name: str
     prepare: Callable
     dtype: str = "float32"
-    modules: tuple[str, ...] = ()            # what must be importable
-    install: str = ""                        # and the command that makes it so
-    schedule: str = "paper"                  # see Problem.beliefs
-    bytes_per_edge: float = 12               # memory beside W, roughly
-    degree: bool = False                     # the cost of an edge grows with the number of neighbours
-    batch: bool = False                      # also takes b1 (N, nv), b2 (N, nh)
-    slow: bool = False                       # seconds to compile, to build or to run even at 100x50: not in --quick
+    modules: tuple[str, ...] = ()  # what must be importable
+    install: str = ""  # and the command that makes it so
+    schedule: str = "paper"  # see Problem.beliefs
+    bytes_per_edge: float = 12  # memory beside W, roughly
+    degree: bool = False  # the cost of an edge grows with the number of neighbours
+    batch: bool = False  # also takes b1 (N, nv), b2 (N, nh)
+    slow: bool = False  # seconds to compile, to build or to run even at 100x50: not in --quick
     ours: bool = False
 
     def work(self, problem):
@@ -82,7 +82,7 @@ class Measurement:
 
     def __init__(self, problem, options, limit, costs, rounds=1):
         self.problem, self.options, self.limit, self.costs, self.rounds = problem, options, limit, costs, rounds
-        self.seconds = 1 if options.quick else 4         # that the measurements of one peer may take
+        self.seconds = 1 if options.quick else 4  # that the measurements of one peer may take
         self.truth, self.differences, self.last = {}, {}, {}
 
     def run(self, peers):
@@ -96,7 +96,7 @@ class Measurement:
             try:
                 self.admit(peer)
                 infer, prepared, once = self.try_out(peer)
-                if peer.degree and once > 5:             # they compile nothing, and waiting once is long enough
+                if peer.degree and once > 5:  # they compile nothing, and waiting once is long enough
                     times[peer] = summary([once]) | {"calls": 1}
                 elif self.problem.nv * self.problem.nh >= HUGE:
                     times |= self.time({peer: infer}.copy, 3, 1, warm=True)
@@ -122,10 +122,17 @@ class Measurement:
         for peer, stats in times.items():
             self.costs[peer.name] = stats["min"] / peer.work(self.problem)
         rows = [
-            row(self.problem.name, peer.name, stats, self.problem.updates, difference=self.differences[peer],
-                dtype=peer.dtype, **({} if peer.ours else {"peer": True}))
+            row(
+                self.problem.name,
+                peer.name,
+                stats,
+                self.problem.updates,
+                difference=self.differences[peer],
+                dtype=peer.dtype,
+                **({} if peer.ours else {"peer": True}),
+            )
             for peer, stats in times.items()
-        ]  # fmt: skip
+        ]
         return sorted(rows, key=lambda r: r["min"]), left_out
 
     def time(self, build, repeats, rounds, warm=False):
@@ -152,7 +159,7 @@ class Measurement:
         if why:
             raise LeftOutError(why)
         if peer.name not in self.costs and peer.degree and problem.nv * problem.nh > 5000:
-            small = Problem(60, 40)                      # large enough to be told by the products, not by the rest
+            small = Problem(60, 40)  # large enough to be told by the products, not by the rest
             infer = self.guard(peer.prepare, *small.arrays, T)
             start = time.perf_counter()
             self.guard(infer)
@@ -179,7 +186,7 @@ class Measurement:
             self.truth[peer.schedule] = self.problem.beliefs(peer.schedule)
         truth = self.truth[peer.schedule]
         self.differences[peer] = self.guard(difference, beliefs, truth)
-        tolerance = 1e-4 if truth[0].dtype == np.float32 else peer.tolerance         # on the largest, ours is float32
+        tolerance = 1e-4 if truth[0].dtype == np.float32 else peer.tolerance  # on the largest, ours is float32
         if not self.differences[peer] <= tolerance:
             raise LeftOutError(f"DISAGREES: a belief differs by {self.differences[peer]:.1e} from ours")
 

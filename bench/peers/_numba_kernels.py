@@ -135,8 +135,20 @@ def tuned(E, b1, b2, T, K, m, columns, rows):
                 tau_v[i], odds[i] = ONE / (ONE + e), e
             four = first + (end - first) // 4 * 4
             for i in range(first, four, 4):
-                send4(m[i], m[i + 1], m[i + 2], m[i + 3], E[i], E[i + 1], E[i + 2], E[i + 3], tau_h, tau_h0,
-                      odds[i : i + 4], product)  # fmt: skip
+                send4(
+                    m[i],
+                    m[i + 1],
+                    m[i + 2],
+                    m[i + 3],
+                    E[i],
+                    E[i + 1],
+                    E[i + 2],
+                    E[i + 3],
+                    tau_h,
+                    tau_h0,
+                    odds[i : i + 4],
+                    product,
+                )
             for i in range(four, end):
                 send(m[i], E[i], tau_h, tau_h0, odds[i], product)
             add_logs(theta_h, product)

@@ -23,7 +23,7 @@ def prepare_numpy(form, dtype, W, b1, b2, T):
 def compiled(form):
     import torch
 
-    torch._dynamo.config.recompile_limit = 64            # once per size; past 8 it would go on uncompiled
+    torch._dynamo.config.recompile_limit = 64  # once per size; past 8 it would go on uncompiled
     return torch.compile(partial(forms.STEPS[form], torch), dynamic=False)
 
 
@@ -66,18 +66,34 @@ JAX = {"modules": ("jax",), "install": 'pip install "jax<0.7"'}  # below 0.7 for
 
 # matrices alive at once, with their results: 9 in the paper's form, 7 in the other; fewer where they are fused
 PEERS = [
-    Peer(f"NumPy {dtype}, {form}", partial(prepare_numpy, form, dtype), dtype, batch=True,
-         bytes_per_edge=np.dtype(dtype).itemsize * matrices)
+    Peer(
+        f"NumPy {dtype}, {form}",
+        partial(prepare_numpy, form, dtype),
+        dtype,
+        batch=True,
+        bytes_per_edge=np.dtype(dtype).itemsize * matrices,
+    )
     for form, matrices in (("paper's form", 9), ("our form", 7))
     for dtype in ("float64", "float32")
 ] + [
     peer
     for form, matrices in (("paper's form", 9), ("our form", 7))
     for peer in (
-        Peer(f"PyTorch eager, {form}", partial(prepare_torch, form, False), bytes_per_edge=4 * matrices, batch=True,
-             **TORCH),
-        Peer(f"PyTorch compiled, {form}", partial(prepare_torch, form, True), bytes_per_edge=16, batch=True,
-             slow=True, **TORCH),
+        Peer(
+            f"PyTorch eager, {form}",
+            partial(prepare_torch, form, False),
+            bytes_per_edge=4 * matrices,
+            batch=True,
+            **TORCH,
+        ),
+        Peer(
+            f"PyTorch compiled, {form}",
+            partial(prepare_torch, form, True),
+            bytes_per_edge=16,
+            batch=True,
+            slow=True,
+            **TORCH,
+        ),
         Peer(f"JAX jitted, {form}", partial(prepare_jax, form), bytes_per_edge=20, batch=True, **JAX),
     )
-]  # fmt: skip
+]

@@ -48,11 +48,11 @@ def prepare_pomegranate(W, b1, b2, T):
     torch.set_num_threads(1)
     nv, nh = W.shape
     psi = np.exp(tables(W)).astype(np.float32)
-    psi /= psi.sum((2, 3), keepdims=True)                # it wants distributions
+    psi /= psi.sum((2, 3), keepdims=True)  # it wants distributions
     p = 1 / (1 + np.exp(-np.concatenate([b1, b2])))
     units = [Categorical([[1 - q, q]]) for q in p.tolist()]
     graph = FactorGraph(max_iter=T)
-    graph.tol = -np.inf                                  # T iterations, never fewer
+    graph.tol = -np.inf  # T iterations, never fewer
     for unit in units:
         graph.add_marginal(unit)
     for i in range(nv):
@@ -88,7 +88,7 @@ def prepare_factorgraph(W, b1, b2, T):
 
     def one():
         graph.init_messages()
-        for _ in range(T):                               # one by one: it would stop when changes are below 1e-5
+        for _ in range(T):  # one by one: it would stop when changes are below 1e-5
             graph.lbp(init=False, normalize=True, max_iters=1)
         tau = np.array([p[1] for _, p in graph.rv_marginals(units, normalize=True)])
         return tau[:nv], tau[nv:]
@@ -97,10 +97,34 @@ def prepare_factorgraph(W, b1, b2, T):
 
 
 PEERS = [
-    Peer("PGMax", prepare_pgmax, modules=("pgmax", "jax", "numba", "scipy"), schedule="flooding", bytes_per_edge=3000,
-         slow=True, install='pip install --no-deps pgmax==0.6.1 && pip install "jax<0.7" numba scipy'),
-    Peer("pomegranate", prepare_pomegranate, modules=("pomegranate", "torch"), schedule="flooding",
-         bytes_per_edge=20_000, degree=True, slow=True, install="pip install pomegranate torch==2.13.0"),
-    Peer("factorgraph", prepare_factorgraph, "float64", modules=("factorgraph",), schedule="late", bytes_per_edge=5000,
-         degree=True, slow=True, install="pip install factorgraph"),
-]  # fmt: skip
+    Peer(
+        "PGMax",
+        prepare_pgmax,
+        modules=("pgmax", "jax", "numba", "scipy"),
+        schedule="flooding",
+        bytes_per_edge=3000,
+        slow=True,
+        install='pip install --no-deps pgmax==0.6.1 && pip install "jax<0.7" numba scipy',
+    ),
+    Peer(
+        "pomegranate",
+        prepare_pomegranate,
+        modules=("pomegranate", "torch"),
+        schedule="flooding",
+        bytes_per_edge=20_000,
+        degree=True,
+        slow=True,
+        install="pip install pomegranate torch==2.13.0",
+    ),
+    Peer(
+        "factorgraph",
+        prepare_factorgraph,
+        "float64",
+        modules=("factorgraph",),
+        schedule="late",
+        bytes_per_edge=5000,
+        degree=True,
+        slow=True,
+        install="pip install factorgraph",
+    ),
+]

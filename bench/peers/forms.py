@@ -4,7 +4,7 @@ E = exp(W) and the messages are (nv, nh), b1 and tau_v (nv,), b2 and tau_h (nh,)
 (messages v -> h, tau_v, tau_h).
 """
 
-START = {"paper's form": 0.5, "our form": 1.0}         # the uniform message in either form
+START = {"paper's form": 0.5, "our form": 1.0}  # the uniform message in either form
 
 
 def paper(xp, E, b1, b2, M, tau_v, tau_h):

@@ -22,8 +22,9 @@ CITED_FROM = "libDAI 0.3, 10 iterations, best of its schedules and domains, meas
 
 def peer(prefix):
     """The installation below `prefix` (include/dai, lib) as a peer."""
-    return Peer("libDAI", partial(prepare, compile_driver(prefix)), "float64", schedule="late", degree=True,
-                bytes_per_edge=1500)  # fmt: skip
+    return Peer(
+        "libDAI", partial(prepare, compile_driver(prefix)), "float64", schedule="late", degree=True, bytes_per_edge=1500
+    )
 
 
 def compile_driver(prefix):
@@ -38,8 +39,12 @@ def compile_driver(prefix):
     program = Path(folder.name, "libdai_driver")
     source = Path(__file__).with_name("libdai_driver.cpp")
     libraries = [f"-L{prefix / 'lib'}", f"-Wl,-rpath,{prefix / 'lib'}", "-ldai", "-lgmpxx", "-lgmp"]
-    run = subprocess.run([*cxx, "-O3", "-w", str(source), f"-I{prefix / 'include'}", "-o", str(program), *libraries],
-                         capture_output=True, text=True, check=False)  # fmt: skip
+    run = subprocess.run(
+        [*cxx, "-O3", "-w", str(source), f"-I{prefix / 'include'}", "-o", str(program), *libraries],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if run.returncode != 0:
         why = f"the driver does not build; libDAI needs Boost and GMP\n{run.stderr[-2000:]}"
         raise BenchError(f"--libdai {prefix}: {why}")
@@ -47,7 +52,7 @@ def compile_driver(prefix):
     return program
 
 
-_folders = []          # removed when the process ends
+_folders = []  # removed when the process ends
 
 
 def prepare(program, W, b1, b2, T):

@@ -17,8 +17,13 @@ RATE = 0.01
 def prepare_ours(dtype, V, nh, batch_size):
     V = V.astype(dtype)
     model = cf.RBM(V.shape[1], nh, dtype=dtype, n_threads=1)
-    kw = {"epochs": 1, "batch_size": batch_size, "learning_rate": RATE, "optimizer": cf.optimizers.SGD(momentum=0.0),
-          "progress": False}  # fmt: skip
+    kw = {
+        "epochs": 1,
+        "batch_size": batch_size,
+        "learning_rate": RATE,
+        "optimizer": cf.optimizers.SGD(momentum=0.0),
+        "progress": False,
+    }
 
     def epoch():
         cf.train(model, None, V, "cd", **kw)
@@ -52,7 +57,7 @@ def prepare_rbms(V, nh, batch_size):
     model = BBRBM(torch.empty(nv, nh), torch.zeros(nv), torch.zeros(nh))
     for p in model.parameters():
         p.grad = torch.zeros_like(p)
-    sgd = torch.optim.SGD(model.parameters(), lr=0.3, maximize=True)         # it scales each gradient to length 1
+    sgd = torch.optim.SGD(model.parameters(), lr=0.3, maximize=True)  # it scales each gradient to length 1
 
     @torch.no_grad()
     def epoch():
@@ -75,9 +80,10 @@ SKLEARN = {"modules": ("sklearn",), "install": 'pip install ".[sklearn]"'}
 TRAINERS = [
     *(Peer(f"RBM {dtype}", partial(prepare_ours, dtype), dtype, ours=True) for dtype in ("float32", "float64")),
     *(Peer(f"BernoulliRBM {d}", partial(prepare_sklearn, d), d, **SKLEARN) for d in ("float32", "float64")),
-    Peer("rbms float32", prepare_rbms, modules=("rbms", "torch", "h5py"),
-         install="pip install rbms torch==2.13.0 h5py"),
-]  # fmt: skip
+    Peer(
+        "rbms float32", prepare_rbms, modules=("rbms", "torch", "h5py"), install="pip install rbms torch==2.13.0 h5py"
+    ),
+]
 
 
 def reconstruction(V, parameters):

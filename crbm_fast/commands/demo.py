@@ -47,24 +47,39 @@ SCALE = Scale("demo", nh=128, digits=True)
 RECIPES = {
     kind: Recipe(
         {
-            "epochs": 8, "batch_size": 20, "learning_rate": rate, "schedule": "linear", "start": "logistic",
-            "weight_decay": decay, "centering": "features", "averaging": 0.995,
+            "epochs": 8,
+            "batch_size": 20,
+            "learning_rate": rate,
+            "schedule": "linear",
+            "start": "logistic",
+            "weight_decay": decay,
+            "centering": "features",
+            "averaging": 0.995,
         },
         {"scale": 0.05, "tied": 0.01},
     )
     for kind, rate, decay in (("noisy", 0.02, 0.008), ("occluded", 0.03, 0.001))
-}  # fmt: skip
+}
 
 
 def add_parser(commands: Any) -> None:
     """Add `demo` to the subparsers."""
     parser = add_command(
-        commands, "demo", run, help="restore and complete digits: BP beside mean field and logistic regression",
-        description="Learn to restore noisy digits and to complete occluded ones, in about a minute.", epilog=EPILOG,
-    )  # fmt: skip
+        commands,
+        "demo",
+        run,
+        help="restore and complete digits: BP beside mean field and logistic regression",
+        description="Learn to restore noisy digits and to complete occluded ones, in about a minute.",
+        epilog=EPILOG,
+    )
     add = parser.add_argument
-    add("--out", type=Path, default=Path("crbm-fast-demo.png"), metavar="FILE.png",
-        help="the picture, replaced if it exists (default crbm-fast-demo.png)")  # fmt: skip
+    add(
+        "--out",
+        type=Path,
+        default=Path("crbm-fast-demo.png"),
+        metavar="FILE.png",
+        help="the picture, replaced if it exists (default crbm-fast-demo.png)",
+    )
     add("--epochs", type=positive, metavar="N", help="of every training, in place of those chosen for it")
     add("--seed", type=natural, default=0, help="of the initial weights and of training (default 0)")
     add("--jobs", type=positive, metavar="N", help="processes, of one thread each (default: the number of cores)")
@@ -105,16 +120,18 @@ def table(found: dict[str, Result]) -> str:
     width = max(map(len, METHODS.values()))
     heads = "".join(f"{task.title:>20}" for task in TASKS)
     lines = [
-        f"Wrong pixels of {images['test']} test digits, % (learned from {images['train']:,}):", "",
+        f"Wrong pixels of {images['test']} test digits, % (learned from {images['train']:,}):",
+        "",
         f"{'':{width}}{heads}",
         f"{'':{width}}" + f"{'All':>11}{'Changed':>9}" * len(TASKS) + f"{'seconds':>10}",
-    ]  # fmt: skip
+    ]
     for method, words in METHODS.items():
         pair = [found[f"{task.name}/{method}"] for task in TASKS]
         cells = "".join(
-            f"{100 * result['test'][error]:{places}.2f}" for result in pair
+            f"{100 * result['test'][error]:{places}.2f}"
+            for result in pair
             for error, places in zip(ERRORS, (11, 9), strict=True)
-        )  # fmt: skip
+        )
         seconds = sum(result["made"]["seconds"]["training"] for result in pair)
         lines.append(f"{words:<{width}}{cells}{seconds:10.1f}")
     return "\n".join(lines)

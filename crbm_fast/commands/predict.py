@@ -31,9 +31,13 @@ exit code: 0 done, 2 a mistake in the command, its files or its data, 130 interr
 def add_parser(commands: Any) -> None:
     """Add `predict` to the subparsers."""
     parser = add_command(
-        commands, "predict", run, help="outputs of a trained model for other features",
-        description="Predict the outputs V for features X by a trained model.", epilog=EPILOG,
-    )  # fmt: skip
+        commands,
+        "predict",
+        run,
+        help="outputs of a trained model for other features",
+        description="Predict the outputs V for features X by a trained model.",
+        epilog=EPILOG,
+    )
     add = parser.add_argument
     add("model", type=Path, metavar="MODEL.npz", help="the trained model")
     add("data", type=Path, metavar="DATA.npz", help="the array X; with V, the error is printed")
@@ -55,8 +59,10 @@ def run(args: argparse.Namespace) -> int:
         check_out("--out", args.out, force=args.force, others={"MODEL": args.model, "DATA": args.data})
     model = CRBM.load(args.model, n_threads=args.threads)
     if model.nx == 0:
-        raise CommandError(f"{args.model} is a model without features: there is nothing to predict from; "
-                           "crbm_fast.RBM.load(FILE).sample() draws from it")  # fmt: skip
+        raise CommandError(
+            f"{args.model} is a model without features: there is nothing to predict from; "
+            "crbm_fast.RBM.load(FILE).sample() draws from it"
+        )
     arrays = read_data(args.data)
     X, V = arrays.get("X"), arrays.get("V")
     for name, array, width in (("X", X, model.nx), ("V", V, model.nv)):

@@ -87,7 +87,7 @@ def read_data(path: Path) -> dict[str, NDArray[Any]]:
             arrays = {name: np.asarray(archive[name]) for name in ("X", "V") if name in names}
     except (CommandError, MemoryError, OSError):
         raise
-    except Exception as error:           # zipfile, zlib and NumPy raise many kinds
+    except Exception as error:  # zipfile, zlib and NumPy raise many kinds
         reason = "it holds Python objects, which may run code" if "allow_pickle" in str(error) else str(error)
         raise CommandError(f"{path} is not an .npz of plain arrays, or is damaged: {reason}; {how}") from error
     if not arrays:

@@ -44,38 +44,71 @@ HIDDEN = 100
 def add_parser(commands: Any) -> None:
     """Add `train` to the subparsers."""
     parser = add_command(
-        commands, "train", run, help="learn a model from features and outputs in a file",
-        description="Learn a conditional RBM, outputs V given features X, and write it to a file.", epilog=EPILOG,
-    )  # fmt: skip
+        commands,
+        "train",
+        run,
+        help="learn a model from features and outputs in a file",
+        description="Learn a conditional RBM, outputs V given features X, and write it to a file.",
+        epilog=EPILOG,
+    )
     add = parser.add_argument
     add("data", type=Path, metavar="DATA.npz", help="the arrays X and V, or V alone")
     add("--out", type=Path, required=True, metavar="MODEL.npz", help="file of the trained model")
     add("--force", action="store_true", help="replace MODEL.npz if it exists")
-    add("--learner", choices=tuple(LEARNERS), default="mle",
+    add(
+        "--learner",
+        choices=tuple(LEARNERS),
+        default="mle",
         help="mle: maximum likelihood by BP; mssvm, lssvm: max-margin by BP; cd, pcd, percloss: contrastive "
-        "divergence; logistic: regression without hidden units (default mle)")  # fmt: skip
+        "divergence; logistic: regression without hidden units (default mle)",
+    )
     add("--hidden", type=natural, metavar="NH", help=f"hidden units (default {HIDDEN}; 0 for logistic)")
     add("--epochs", type=natural, default=20, metavar="N", help="passes over the data (default 20)")
     add("--batch-size", type=positive, default=40, metavar="N", help="instances per step (default 40)")
-    add("--learning-rate", type=real(0, np.inf, above=True), metavar="RATE",
-        help=f"of Adam (default {Adam().learning_rate:g})")  # fmt: skip
-    add("--schedule", choices=("constant", "linear", "cosine"), default="constant",
-        help="how the learning rate falls over the epochs (default constant)")  # fmt: skip
-    add("--weight-decay", type=real(0, np.inf), default=0.0, metavar="DECAY",
-        help="the objective loses DECAY / 2 |W|^2 (default 0)")  # fmt: skip
+    add(
+        "--learning-rate",
+        type=real(0, np.inf, above=True),
+        metavar="RATE",
+        help=f"of Adam (default {Adam().learning_rate:g})",
+    )
+    add(
+        "--schedule",
+        choices=("constant", "linear", "cosine"),
+        default="constant",
+        help="how the learning rate falls over the epochs (default constant)",
+    )
+    add(
+        "--weight-decay",
+        type=real(0, np.inf),
+        default=0.0,
+        metavar="DECAY",
+        help="the objective loses DECAY / 2 |W|^2 (default 0)",
+    )
     add("--start", choices=("logistic",), help="begin with a quick logistic fit; BP then converges more often")
     add("--centering", choices=("features", "all"), help="take steps in centred coordinates")
     add("--averaging", type=real(0, 1), metavar="DECAY", help="moving average of the parameters, such as 0.999")
-    add("--validation", type=real(0, 1, above=True), metavar="FRACTION",
-        help="share of the instances to set aside; the model is then that of the best epoch")  # fmt: skip
+    add(
+        "--validation",
+        type=real(0, 1, above=True),
+        metavar="FRACTION",
+        help="share of the instances to set aside; the model is then that of the best epoch",
+    )
     add("--patience", type=positive, metavar="N", help="stop after N epochs without a lower validation error")
     add("--seed", type=natural, default=0, help="of the initial weights and everything random (default 0)")
     add("--dtype", choices=("float32", "float64"), default="float32", help="precision (default float32)")
     add("--threads", type=threads, metavar="N", help="at most (default: the cores there are); same bits for any N")
-    add("--checkpoint", type=Path, metavar="FILE",
-        help="written after each epoch; if it exists, training goes on from it")  # fmt: skip
-    add("--resume", action=argparse.BooleanOptionalAction, default=True,
-        help="go on from the checkpoint (the default), or start anew")  # fmt: skip
+    add(
+        "--checkpoint",
+        type=Path,
+        metavar="FILE",
+        help="written after each epoch; if it exists, training goes on from it",
+    )
+    add(
+        "--resume",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="go on from the checkpoint (the default), or start anew",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -91,12 +124,24 @@ def run(args: argparse.Namespace) -> int:
     try:
         with _told():
             history = train(
-                model, X, V, args.learner, epochs=args.epochs, batch_size=args.batch_size,
-                learning_rate=args.learning_rate, schedule=args.schedule, weight_decay=args.weight_decay,
-                start=args.start, centering=args.centering, averaging=args.averaging, validation=args.validation,
-                patience=args.patience, seed=args.seed, checkpoint=args.checkpoint,
+                model,
+                X,
+                V,
+                args.learner,
+                epochs=args.epochs,
+                batch_size=args.batch_size,
+                learning_rate=args.learning_rate,
+                schedule=args.schedule,
+                weight_decay=args.weight_decay,
+                start=args.start,
+                centering=args.centering,
+                averaging=args.averaging,
+                validation=args.validation,
+                patience=args.patience,
+                seed=args.seed,
+                checkpoint=args.checkpoint,
                 resume=args.resume and args.checkpoint is not None,
-            )  # fmt: skip
+            )
     except ValueError as error:
         raise CommandError(_as_options(str(error))) from error
     except DivergenceError as error:

@@ -71,7 +71,7 @@ def find(source: Source, path: str | os.PathLike[str] | None, download: bool) ->
             return _download(source)
         except ImportError as error:
             cause, why = error, 'The download needs pooch: pip install "crbm_fast[data]"'
-        except (OSError, ValueError) as error:      # no connection, no such page, no space; a wrong checksum
+        except (OSError, ValueError) as error:  # no connection, no such page, no space; a wrong checksum
             cause, why = error, f"The download failed: {error}"
     wanted = ", or ".join(", ".join(layout) for layout in source.layouts)
     looked = "\n".join(f"  {folder} ({name}): {_lacking(source, folder)}" for folder, name in places.items())

@@ -32,7 +32,7 @@ def read(file: Path, names: Mapping[str, str]) -> dict[str, NDArray[np.uint8]]:
             return _pick(archive, names)
     except MemoryError:
         raise
-    except Exception as error:      # gzip, zipfile, numpy and scipy raise many kinds
+    except Exception as error:  # gzip, zipfile, numpy and scipy raise many kinds
         raise ValueError(f"{file} is damaged, or another file than its name says: {error}") from error
 
 

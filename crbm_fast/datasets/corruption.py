@@ -51,7 +51,7 @@ def flip(V: ArrayLike, rate: float, *, seed: int = 0, first_instance: int = 0) -
     draws = _Draws(seed, _FLIP, first_instance, nv)
     for part in chunks(N):
         rows = X[part]
-        where = np.argpartition(draws(len(rows)), count - 1, axis=1)[:, :count]        # of the smallest numbers
+        where = np.argpartition(draws(len(rows)), count - 1, axis=1)[:, :count]  # of the smallest numbers
         np.put_along_axis(rows, where, 1 - np.take_along_axis(rows, where, 1), 1)
     return X
 

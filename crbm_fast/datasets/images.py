@@ -50,7 +50,7 @@ MNIST = Source(
         "y_test": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
     },
 )
-MNIST_VALIDATION = 10_000       # of the 60,000 training images
+MNIST_VALIDATION = 10_000  # of the 60,000 training images
 
 # The checksums of the arrays are those of the upright images, (n, 28, 28), of the file that `downloads` has.
 CALTECH = Source(

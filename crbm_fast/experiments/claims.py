@@ -98,9 +98,10 @@ CLAIMS = (
 )
 # What its cells say beside that, where the text has no word about it.
 _BEST_CHANGED = {
-    **dict.fromkeys((*TABLES["table1"], OCCLUDED[8], _CALTECH_NOISY), "MLE-BP"), OCCLUDED[12]: "MSSVM",
+    **dict.fromkeys((*TABLES["table1"], OCCLUDED[8], _CALTECH_NOISY), "MLE-BP"),
+    OCCLUDED[12]: "MSSVM",
     _CALTECH_OCCLUDED: "MSSVM",
-}  # fmt: skip
+}
 CELLS = (
     *(
         Claim("CD-1 and CD-10 are worse than LR at completion", t, "all", ("LR",), ("CD-1", "CD-10"))
@@ -109,18 +110,20 @@ CELLS = (
     *(Claim(f"{best} is the best", t, "changed", (best,), _OTHERS[best]) for t, best in _BEST_CHANGED.items()),
     *(
         Claim("MSSVM is better than LSSVM", t, "changed", ("MSSVM",), ("LSSVM",))
-        for t, best in _BEST_CHANGED.items() if best != "MSSVM"
+        for t, best in _BEST_CHANGED.items()
+        if best != "MSSVM"
     ),
-)  # fmt: skip
+)
 # "MLE-BP works better than CD-10, unless the images are almost fully occluded"; "for vanilla RBMs, CD is better", which
 # is 28x28.  24x24, three quarters of the pixels, is neither and not judged.
 OCCLUSION_CLAIMS = (
     *(
         Claim("MLE-BP is better than CD-10 unless almost all is occluded", t, "all", ("MLE-BP",), ("CD-10",))
-        for side, t in OCCLUDED.items() if side < 24
+        for side, t in OCCLUDED.items()
+        if side < 24
     ),
     Claim("CD-10 is better than MLE-BP without features", OCCLUDED[28], "all", ("CD-10",), ("MLE-BP",)),
-)  # fmt: skip
+)
 
 
 def judge(found: Mapping[str, Result], claim: Claim) -> dict[tuple[str, str], Verdict]:
@@ -146,7 +149,7 @@ def standard_error(result: Result, other: Result | None = None, error: Error = "
     if other is not None:
         theirs = results.unpack_counts(other["test"][_COUNTS[error]])
         if len(theirs) != len(wrong):
-            return math.inf                              # runs of two scales: nothing to pair
+            return math.inf  # runs of two scales: nothing to pair
         wrong = wrong - theirs
     if len(wrong) < 2:
         return math.inf
@@ -171,7 +174,7 @@ def sentence(found: Mapping[str, Result], claim: Claim) -> str:
             parts.append(f"{word} against {'both' if len(pairs) == 2 else f'all {len(pairs)}'}")
         elif pairs:
             others = [pair[1] if pair[0] in one else pair[0] for pair in pairs]
-            if kind in ("fails", "close"):               # say by how much
+            if kind in ("fails", "close"):  # say by how much
                 others = [f"{o} ({_numbers(found, claim, pair)})" for o, pair in zip(others, pairs, strict=True)]
             joint = ": " if kind == "missing" else " from " if kind == "close" else " against "
             parts.append(word + joint + ", ".join(others))
@@ -179,8 +182,11 @@ def sentence(found: Mapping[str, Result], claim: Claim) -> str:
 
 
 _WORDS: dict[Verdict, str] = {
-    "holds": "**holds**", "fails": "**fails**", "close": "too close to tell", "missing": "not run",
-}  # fmt: skip
+    "holds": "**holds**",
+    "fails": "**fails**",
+    "close": "too close to tell",
+    "missing": "not run",
+}
 
 
 def _numbers(found: Mapping[str, Result], claim: Claim, pair: tuple[str, str]) -> str:

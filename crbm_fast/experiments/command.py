@@ -40,24 +40,45 @@ exit code: 0 all runs are there, 1 a run failed, 2 a mistake in the command or d
 def add_parser(commands: Any) -> None:
     """Add `reproduce` to the subparsers."""
     parser = add_command(
-        commands, "reproduce", run, help="run the paper's experiments and write a report",
-        description=DESCRIPTION, epilog=EPILOG,
-    )  # fmt: skip
+        commands,
+        "reproduce",
+        run,
+        help="run the paper's experiments and write a report",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+    )
     parser.add_argument(
-        "targets", nargs="*", metavar="TARGET",
+        "targets",
+        nargs="*",
+        metavar="TARGET",
         help="table1, table2, table3, fig-occlusion, fig-convergence, fig-demo (default: all)",
-    )  # fmt: skip
-    parser.add_argument("--scale", choices=("full", "small"), default="full",
-                        help="the paper's data and sizes, or few digits and hidden units (default full)")  # fmt: skip
-    parser.add_argument("--methods", nargs="+", action="extend", metavar="NAME",
-                        help="only these: LR CD-1 CD-10 CD-PercLoss MLE-MF MLE-BP LSSVM MSSVM")  # fmt: skip
-    parser.add_argument("--jobs", type=positive, metavar="N",
-                        help="processes, of one thread each (default: the number of cores)")  # fmt: skip
-    parser.add_argument("--resume", action=argparse.BooleanOptionalAction, default=True,
-                        help="keep finished runs and go on from checkpoints (the default)")  # fmt: skip
+    )
+    parser.add_argument(
+        "--scale",
+        choices=("full", "small"),
+        default="full",
+        help="the paper's data and sizes, or few digits and hidden units (default full)",
+    )
+    parser.add_argument(
+        "--methods",
+        nargs="+",
+        action="extend",
+        metavar="NAME",
+        help="only these: LR CD-1 CD-10 CD-PercLoss MLE-MF MLE-BP LSSVM MSSVM",
+    )
+    parser.add_argument(
+        "--jobs", type=positive, metavar="N", help="processes, of one thread each (default: the number of cores)"
+    )
+    parser.add_argument(
+        "--resume",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="keep finished runs and go on from checkpoints (the default)",
+    )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder of results (default: results, results-small)")
-    parser.add_argument("--report-only", action="store_true",
-                        help="run nothing; write the report of what is in DIR so far")  # fmt: skip
+    parser.add_argument(
+        "--report-only", action="store_true", help="run nothing; write the report of what is in DIR so far"
+    )
     parser.add_argument("--list", action="store_true", help="list the runs and whether they are done, and end")
 
 
@@ -95,7 +116,7 @@ def _run(args: argparse.Namespace) -> int:
         if any(name.startswith("fig-") for name in args.targets):
             raise CommandError(figures.HINT)
         print(f"note: the report will have no pictures; {figures.HINT}", file=sys.stderr)
-    for data in sorted({run.task.data for run in todo}):      # once, before workers ask for a download together
+    for data in sorted({run.task.data for run in todo}):  # once, before workers ask for a download together
         tasks.load(data, scale.digits)
     jobs = min(args.jobs or check.check_threads(None), max(1, len(todo)))
     folder.mkdir(parents=True, exist_ok=True)

@@ -39,7 +39,7 @@ def occlusion(found: Mapping[str, Result]) -> bytes | None:
         lines[method] = {side: error for side, error in cells.items() if error is not None}
     if not any(lines.values()):
         return None
-    full = all(result["scale"]["name"] == "full" for result in found.values())      # the paper's problem
+    full = all(result["scale"]["name"] == "full" for result in found.values())  # the paper's problem
     fig, ax = _axes((6, 4))
     for method, points in lines.items():
         ax.plot(list(points), list(points.values()), "o-", color=_COLOURS[method], label=method)
@@ -47,9 +47,14 @@ def occlusion(found: Mapping[str, Result]) -> bytes | None:
         known = {side: error for side, error in paper.items() if error is not None}
         if full:
             ax.plot(
-                list(known), list(known.values()), "D", color=_COLOURS[method], fillstyle="none", markersize=8,
+                list(known),
+                list(known.values()),
+                "D",
+                color=_COLOURS[method],
+                fillstyle="none",
+                markersize=8,
                 label=f"{method}, paper's Table 2",
-            )  # fmt: skip
+            )
     ax.set(
         xlabel="missing patch, pixels", ylabel="wrong pixels of the test set, %", xticks=list(OCCLUDED), ylim=(0, None)
     )
@@ -72,8 +77,9 @@ def convergence(found: Mapping[str, Result]) -> bytes | None:
     limits = history["max_iter"]
     ax.set(
         xlabel=f"epoch (BP has {limits[0]} iterations in the first, {limits[-1]} in the last)",
-        ylabel="training instances, %", ylim=(0, 103),
-    )  # fmt: skip
+        ylabel="training instances, %",
+        ylim=(0, 103),
+    )
     ax.xaxis.get_major_locator().set_params(integer=True)
     ax.legend(frameon=False, loc="lower left")
     return _png(fig)
@@ -88,7 +94,7 @@ def demo(found: Mapping[str, Result]) -> bytes | None:
             continue
         images = {name: results.unpack_bits(part, claims.PIXELS) for name, part in result["demo"].items()}
         shades = {name: _WHITE * part[..., np.newaxis] for name, part in images.items()}
-        if task.kind == "occluded":                    # what is missing, not only the background's value
+        if task.kind == "occluded":  # what is missing, not only the background's value
             shades["corrupted"][task.patches(images["clean"], "test")] = _MISSING
         if not rows:
             rows.append(("original", shades["clean"]))
@@ -125,9 +131,14 @@ def _montage(rows: list[tuple[str, NDArray[np.uint8]]]) -> bytes:
             large = image.reshape(28, 28, 3).repeat(_ZOOM, axis=0).repeat(_ZOOM, axis=1)
             canvas[top : top + len(large), left : left + len(large)] = large
         fig.text(
-            (_LABELS - 12) / width, 1 - (top + 14 * _ZOOM) / height, label, ha="right", va="center", fontsize=11,
+            (_LABELS - 12) / width,
+            1 - (top + 14 * _ZOOM) / height,
+            label,
+            ha="right",
+            va="center",
+            fontsize=11,
             color="0.2",
-        )  # fmt: skip
+        )
     fig.figimage(canvas, zorder=-1, origin="upper")
     return _png(fig, dpi)
 

@@ -69,7 +69,7 @@ class Table:
     rows: Sequence[Sequence[str]]
     groups: Sequence[tuple[str, int]] = ()
     muted: frozenset[int] = frozenset()
-    words: int = 1        # columns of words, on the left
+    words: int = 1  # columns of words, on the left
 
 
 @dataclass(frozen=True)
@@ -183,10 +183,15 @@ def _best(found: Mapping[str, Result]) -> list[Block]:
         best = min(theirs, key=theirs.__getitem__)
         if ours is not None:
             text = f"{ours:.3f}"
-            rows.append([
-                f"`{task.name}`", f"**{text}**" if ours < theirs[best] else text, f"{theirs['MLE-BP']:.3f}",
-                f"{theirs[best]:.3f} ({best})", _time(found[f"{task.name}/MLE-BP"]),
-            ])  # fmt: skip
+            rows.append(
+                [
+                    f"`{task.name}`",
+                    f"**{text}**" if ours < theirs[best] else text,
+                    f"{theirs['MLE-BP']:.3f}",
+                    f"{theirs[best]:.3f} ({best})",
+                    _time(found[f"{task.name}/MLE-BP"]),
+                ]
+            )
     head = ["All, %", "MLE-BP", "the paper's MLE-BP", "the paper's best", "time of ours"]
     return [Table(head, rows)] if rows else []
 
@@ -206,7 +211,7 @@ def _table(found: Mapping[str, Result], table: str) -> list[Block]:
     columns: list[list[str]] = []
     for task in tasks:
         for error in ERRORS:
-            failed = [m for m in METHODS if f"{task.name}/{m}" in found]        # there, but without a number
+            failed = [m for m in METHODS if f"{task.name}/{m}" in found]  # there, but without a number
             columns.append(_cells({m: cell(found, task.name, m, error) for m in METHODS}, failed))
             columns.append(_cells({m: paper_cell(task.name, m, error) for m in METHODS}))
     number = table.removeprefix("table")
@@ -228,7 +233,7 @@ def _table(found: Mapping[str, Result], table: str) -> list[Block]:
         ours = [cell(found, task.name, method, "all") for method in ("MLE-BP", "CD-PercLoss")]
         theirs = [paper_cell(task.name, method, "all") for method in ("MLE-BP", "CD-PercLoss")]
         if None not in ours and None not in theirs:
-            a, b = (claims.improvement(*pair) for pair in (ours, theirs))      # type: ignore[arg-type]
+            a, b = (claims.improvement(*pair) for pair in (ours, theirs))  # type: ignore[arg-type]
             notes.append(f"MLE-BP has {a} error than CD-PercLoss, {task.title}; by the paper's cells {b}.")
     errors = [
         claims.standard_error(result)
@@ -307,10 +312,17 @@ def _runs(found: Mapping[str, Result]) -> list[Block]:
             continue
         warned += [f"`{name}`: {text}" for text in result["warnings"]]
         test = result["test"]
-        rows.append([
-            task, result["method"], f"{len(result['history']['epoch'])}", f"{result['best_epoch']}",
-            f"{100 * result['validation']['all']:.3f}", "-" if test is None else f"{100 * test['all']:.3f}", seconds,
-        ])  # fmt: skip
+        rows.append(
+            [
+                task,
+                result["method"],
+                f"{len(result['history']['epoch'])}",
+                f"{result['best_epoch']}",
+                f"{100 * result['validation']['all']:.3f}",
+                "-" if test is None else f"{100 * test['all']:.3f}",
+                seconds,
+            ]
+        )
     head = ["task", "method", "epochs", "best", "validation, %", "test, %", "time"]
     out: list[Block] = [Heading(2, "Runs"), Fold(count(len(rows), "run"), [Table(head, rows, words=2)])]
     if failures:
@@ -322,9 +334,7 @@ def _runs(found: Mapping[str, Result]) -> list[Block]:
 
 def _hyperparameters(small: bool) -> list[Block]:
     contents = hyperparameters()
-    trials = [
-        len(tried) for methods in contents["search"].get("trials", {}).values() for tried in methods.values()
-    ]
+    trials = [len(tried) for methods in contents["search"].get("trials", {}).values() for tried in methods.values()]
     if not trials:
         budget = "There were no trials."
     elif len(set(trials)) == 1:
@@ -341,8 +351,10 @@ def _hyperparameters(small: bool) -> list[Block]:
         shared.setdefault(other, []).append(f"`{task}`")
     out: list[Block] = [
         Heading(2, "Hyperparameters"),
-        Text(("Those of the runs at full scale; a small run replaces some, see above. " if small else "")
-             + f"{contents['how']} {budget}"),
+        Text(
+            ("Those of the runs at full scale; a small run replaces some, see above. " if small else "")
+            + f"{contents['how']} {budget}"
+        ),
         Text(
             "The paper chooses a fixed learning rate of stochastic gradient ascent from 0.05, 0.02, 0.01 and 0.005 and "
             "a batch size from 10, 20, 40, 80 and 160 on the validation set, and trains the CD methods for 200 epochs "

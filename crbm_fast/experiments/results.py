@@ -1,19 +1,19 @@
 """One JSON file per run: all that tables, figures and comparisons need, without the parameters.
 
-    format, version     "crbm_fast run", 1
-    name, hash          DIR/runs/<name>.json; another hash is another run (runs.Run.hash)
-    task, method, learner, scale, recipe, seed       what was run
-    images              how many in each part
-    history             {quantity: one number per epoch}, `Epoch` column by column
-    best_epoch          the epoch of least validation error, whose parameters were tested
-    inference           of the predictions
-    validation          {all}: share of wrong pixels in the best epoch
-    test                {all, changed}: the paper's two errors; {wrong, wrong_changed}: the wrong pixels of each image,
-                        and those that were changed (zlib, base64); pixels {all, changed}: of how many
-    demo                the first images of the test set: {clean, corrupted, predicted}, a bit per pixel (base64)
-    warnings            of training
-    error               null, or {type, message, final} in place of history ... warnings
-    made                {seconds, date, ...}: what may differ when the same run is done again
+format, version     "crbm_fast run", 1
+name, hash          DIR/runs/<name>.json; another hash is another run (runs.Run.hash)
+task, method, learner, scale, recipe, seed       what was run
+images              how many in each part
+history             {quantity: one number per epoch}, `Epoch` column by column
+best_epoch          the epoch of least validation error, whose parameters were tested
+inference           of the predictions
+validation          {all}: share of wrong pixels in the best epoch
+test                {all, changed}: the paper's two errors; {wrong, wrong_changed}: the wrong pixels of each image,
+                    and those that were changed (zlib, base64); pixels {all, changed}: of how many
+demo                the first images of the test set: {clean, corrupted, predicted}, a bit per pixel (base64)
+warnings            of training
+error               null, or {type, message, final} in place of history ... warnings
+made                {seconds, date, ...}: what may differ when the same run is done again
 """
 
 from __future__ import annotations

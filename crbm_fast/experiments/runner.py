@@ -46,7 +46,7 @@ from crbm_fast.training import DivergenceError, Epoch, train
 logger = logging.getLogger("crbm_fast")
 
 LOG = "reproduce.log"
-DEMO_IMAGES = 7        # as many as the paper's figure has: the first ones of the test set
+DEMO_IMAGES = 7  # as many as the paper's figure has: the first ones of the test set
 
 
 @dataclass(frozen=True)
@@ -158,21 +158,21 @@ def perform(
         except _Told as told:
             raise told.error from None
         return
-    context = multiprocessing.get_context("spawn")       # no copies of this process's threads and locks
+    context = multiprocessing.get_context("spawn")  # no copies of this process's threads and locks
     workers, lost = {}, 0
     try:
         for i in range(min(jobs, len(todo))):
             receiver, sender = context.Pipe(duplex=False)
             process = context.Process(target=_worker, args=(todo, session, i, sender), daemon=True)
             process.start()
-            sender.close()                               # the worker's end is the worker's alone: its death is an EOF
+            sender.close()  # the worker's end is the worker's alone: its death is an EOF
             workers[receiver] = (i, process)
         while workers:
             for ready in multiprocessing.connection.wait(list(workers)):
-                receiver = ready                         # type: ignore[assignment]
+                receiver = ready  # type: ignore[assignment]
                 try:
                     event = receiver.recv()
-                except (EOFError, OSError):              # OSError: killed in the middle of a message
+                except (EOFError, OSError):  # OSError: killed in the middle of a message
                     i, process = workers.pop(receiver)
                     process.join()
                     lost += process.exitcode != 0
@@ -192,7 +192,7 @@ def perform(
 
 def _worker(runs: Sequence[Run], session: Session, number: int, sender: Any) -> None:
     """A worker process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)         # Ctrl-C reaches all; the parent ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all; the parent ends us
 
     def tell(event: Event) -> None:
         try:
@@ -220,7 +220,7 @@ def _attempt(run: Run, session: Session, tell: Tell, *, wait: bool) -> bool:
     with claim(path.with_name(f"{path.stem}.lock"), wait) as mine:
         if not mine:
             return False
-        if session.finished(run):                        # in between
+        if session.finished(run):  # in between
             return True
         result = _recorded(run, session, tell)
         results.write(path, result)
@@ -278,7 +278,7 @@ def _recorded(run: Run, session: Session, tell: Tell) -> Result:
                 "error": {
                     "type": type(error).__name__,
                     "message": str(error),
-                    "final": isinstance(error, DivergenceError),        # it would diverge again
+                    "final": isinstance(error, DivergenceError),  # it would diverge again
                 },
                 "made": {"seconds": {"total": round(perf_counter() - begin, 2)}},
             }
@@ -299,7 +299,7 @@ def execute(run: Run, checkpoint: Path, session: Session, tell: Tell) -> Result:
     method = METHODS[run.method]
     nh = run.scale.nh if method.hidden else 0
     model = run.recipe.make_model(V.shape[1], nh, X.shape[1], seed=run.seed, n_threads=session.n_threads)
-    fresh = 0        # epochs of this call, not of a checkpoint
+    fresh = 0  # epochs of this call, not of a checkpoint
 
     def report(epoch: Epoch, _: CRBM) -> None:
         nonlocal fresh
@@ -313,10 +313,18 @@ def execute(run: Run, checkpoint: Path, session: Session, tell: Tell) -> Result:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         history = train(
-            model, X, V, run.recipe.make_learner(method), **run.keywords,
-            validation=parts["validation"], seed=run.seed, checkpoint=checkpoint, resume=session.resume,
-            callbacks=[report], progress=False,
-        )  # fmt: skip
+            model,
+            X,
+            V,
+            run.recipe.make_learner(method),
+            **run.keywords,
+            validation=parts["validation"],
+            seed=run.seed,
+            checkpoint=checkpoint,
+            resume=session.resume,
+            callbacks=[report],
+            progress=False,
+        )
     before = sum(epoch.seconds["total"] for epoch in history[: len(history) - fresh])
     trained = perf_counter()
     body: Result = {
@@ -365,7 +373,7 @@ def _logged(run: Run, folder: Path) -> Iterator[None]:
     level, propagate = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
-    logger.propagate = False                             # what fails is told by events
+    logger.propagate = False  # what fails is told by events
     try:
         yield
     finally:

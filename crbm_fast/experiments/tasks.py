@@ -58,11 +58,16 @@ SCALES = {
         # every method on every task in a few minutes, without a download; as many steps for LR as for the others,
         # and an average over as few steps as there are
         Scale(
-            "small", nh=64, digits=True, train=600, validation=200, test=200,
+            "small",
+            nh=64,
+            digits=True,
+            train=600,
+            validation=200,
+            test=200,
             keywords={"epochs": 6, "batch_size": 10, "learning_rate": 0.01, "averaging": 0.98},
         ),
     )
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)

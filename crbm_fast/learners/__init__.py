@@ -1,12 +1,12 @@
 """Learners: each turns a minibatch into a gradient (base.py says how they share the work).
 
-    mle.py       MLE        sum-product, mean-field, tap or exact moments
-    cd.py        CD         k steps of Gibbs sampling from the data, a random state or the logistic part
-    pcd.py       PCD        chains that persist
-    percloss.py  PercLoss   CD-PercLoss
-    margin.py    MSSVM      loss-augmented marginal MAP
-                 LSSVM      loss-augmented MAP
-    logistic.py  Logistic   the logistic part alone
+mle.py       MLE        sum-product, mean-field, tap or exact moments
+cd.py        CD         k steps of Gibbs sampling from the data, a random state or the logistic part
+pcd.py       PCD        chains that persist
+percloss.py  PercLoss   CD-PercLoss
+margin.py    MSSVM      loss-augmented marginal MAP
+             LSSVM      loss-augmented MAP
+logistic.py  Logistic   the logistic part alone
 """
 
 from __future__ import annotations

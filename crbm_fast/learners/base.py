@@ -150,18 +150,18 @@ class Learner:
     init: Literal["visible"] | None = None
 
     name: ClassVar[str]
-    method: ClassVar[Any]                         # of inference: in training where there is any, and at test time
+    method: ClassVar[Any]  # of inference: in training where there is any, and at test time
     trains: ClassVar[tuple[str, ...]] = PARAMETERS
 
     def __post_init__(self) -> None:
-        how = Learner.inference(self, 1)        # checks them
+        how = Learner.inference(self, 1)  # checks them
         check.set_fields(
             self, max_iter=None if self.max_iter is None else how.max_iter, tol=how.tol, damping=how.damping
         )
 
     def inference(self, epoch: int) -> Inference:
         """What training uses in this epoch, and a model trained so far should predict with."""
-        T = 7 + epoch if self.max_iter is None else self.max_iter       # Section 6, observation (1)
+        T = 7 + epoch if self.max_iter is None else self.max_iter  # Section 6, observation (1)
         return Inference(self.method, T, self.tol, self.damping, self.init)
 
     def prepare(self, model: CRBM) -> None:

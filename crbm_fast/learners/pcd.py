@@ -52,7 +52,7 @@ class PCD(Learner):
     def first_state(self, model: CRBM, N: int, batch_size: int) -> dict[str, Array]:
         chains = N if model.nx > 0 else min(batch_size, N)
         return {
-            "chains": np.zeros((chains, (model.nv + 7) // 8), np.uint8),      # a bit per unit
+            "chains": np.zeros((chains, (model.nv + 7) // 8), np.uint8),  # a bit per unit
             "started": np.zeros(chains, np.bool_),
         }
 

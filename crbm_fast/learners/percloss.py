@@ -56,7 +56,7 @@ class PercLoss(Learner):
         start = np.zeros_like(batch.V)
         start[...] = batch.b1 > 0
         _, h = batch.walk(engine, start, self.k)
-        v = (batch.model._field_v(h, batch.b1) > 0).astype(batch.V.dtype)        # argmax p(v | h)
+        v = (batch.model._field_v(h, batch.b1) > 0).astype(batch.V.dtype)  # argmax p(v | h)
         theta_h = batch.model._field_h(v, batch.b2)
         found = free_energy(v, batch.b1, theta_h) < free_energy(batch.V, batch.b1, batch.theta_h)
         keep = ~found[:, np.newaxis]

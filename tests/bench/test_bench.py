@@ -63,8 +63,19 @@ def test_suite_runs_at_toy_size(suite, tmp_path):
 
 
 def check_schema(report, suite):
-    head = {"suite": str, "quick": bool, "date": str, "machine": dict, "config": dict, "T": int, "pinned": bool,
-            "versions": dict, "rows": list, "left_out": list, "bars": list}  # fmt: skip
+    head = {
+        "suite": str,
+        "quick": bool,
+        "date": str,
+        "machine": dict,
+        "config": dict,
+        "T": int,
+        "pinned": bool,
+        "versions": dict,
+        "rows": list,
+        "left_out": list,
+        "bars": list,
+    }
     for key, kind in head.items():
         assert isinstance(report[key], kind), key
     assert report["suite"] == suite
@@ -101,12 +112,12 @@ def installed_peers():
         sys.path[:] = path
         os.environ.clear()
         os.environ.update(environment)
-    if os.environ.get("CRBM_FAST_ALL_PEERS") == "1":                     # .ci/run installs them all
+    if os.environ.get("CRBM_FAST_ALL_PEERS") == "1":  # .ci/run installs them all
         assert [p.name for p in [*peers, *trainers.TRAINERS] if not p.installed] == []
     return [p for p in peers if p.installed]
 
 
-@pytest.mark.filterwarnings("ignore")                                    # other people's code
+@pytest.mark.filterwarnings("ignore")  # other people's code
 @pytest.mark.parametrize("peer", installed_peers(), ids=lambda p: p.name)
 @pytest.mark.parametrize("T", [2, 3])
 def test_peer_computes_the_messages_of_its_schedule(peer, T):
@@ -127,7 +138,7 @@ def test_peer_computes_the_messages_of_its_schedule(peer, T):
 def flooding(W, b1, b2, steps, late):
     """All messages at once, edge by edge, in the plainest way: the truth for Problem.beliefs."""
     nv, nh = W.shape
-    to_v, to_h = np.ones((nv, nh)), np.ones((nv, nh))                    # m(1) / m(0) of h -> v and v -> h
+    to_v, to_h = np.ones((nv, nh)), np.ones((nv, nh))  # m(1) / m(0) of h -> v and v -> h
     for t in range(steps):
         bias_v, bias_h = (0 * b1, 0 * b2) if late and t == 0 else (b1, b2)
         new_v, new_h = np.empty_like(to_v), np.empty_like(to_h)
@@ -149,7 +160,7 @@ def flooding(W, b1, b2, steps, late):
 def test_beliefs_of_parallel_schedules(schedule, steps):
     from bench._problems import Problem
 
-    problem = Problem(5, 4, strength=20)                                  # every step shows
+    problem = Problem(5, 4, strength=20)  # every step shows
     want = flooding(*(a.astype(np.float64) for a in problem.arrays), steps, schedule == "late")
     for a, b in zip(problem.beliefs(schedule, steps), want, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10)
@@ -177,8 +188,16 @@ def test_a_peer_that_disagrees_or_fails_is_reported_and_not_timed():
     def nan(W, b1, b2, T):
         return lambda: (np.full(len(b1), np.nan), np.full(len(b2), 0.5))
 
-    peers = [engine.PEERS[0], Peer("wrong", wrong), Peer("broken", broken), Peer("nan", nan),
-             Peer("tires", tires), Peer("drifts", drifts), Peer("greedy", wrong, bytes_per_edge=1e15)]  # fmt: skip
+    peers = [
+        engine.PEERS[0],
+        Peer("wrong", wrong),
+        Peer("broken", broken),
+        Peer("nan", nan),
+        Peer("tires", tires),
+        Peer("drifts", drifts),
+        Peer("greedy", wrong, bytes_per_edge=1e15),
+    ]
+
     def measure(peers, costs, **options):
         return Measurement(Problem(9, 8), Options(quick=True, **options), 10, costs).run(peers)
 
@@ -196,7 +215,7 @@ def test_a_peer_that_disagrees_or_fails_is_reported_and_not_timed():
     assert (rows, left_out[0]["why"]) == ([], "would take about 72 s")
     rows, left_out = measure(peers[:1], costs, asked=frozenset(["crbm_fast float32"]))
     assert (len(rows), left_out) == (1, [])
-    assert costs["crbm_fast float32"] < 1e-3                             # brought up to date
+    assert costs["crbm_fast float32"] < 1e-3  # brought up to date
 
 
 FAKE_LIBDAI = """
@@ -291,7 +310,7 @@ def test_peak_memory_is_measured_in_a_process_of_its_own(args):
     from bench.bench_memory import peak
 
     size = peak(*args)
-    assert 2e5 < size < 1e8                                # a matrix of 300x200 is 240,000 bytes
+    assert 2e5 < size < 1e8  # a matrix of 300x200 is 240,000 bytes
 
 
 # --- the command line -----------------------------------------------------------------------------------------------
@@ -328,12 +347,12 @@ def test_a_peer_that_is_not_installed_gets_the_command_that_installs_it(monkeypa
     find_spec = peers.importlib.util.find_spec
     monkeypatch.setattr(peers.importlib.util, "find_spec", lambda name: None if name == "jax" else find_spec(name))
     assert main.main(["--peers", "jax"]) == 2
-    assert capsys.readouterr().err == "bench: JAX jitted, paper's form is not installed; pip install \"jax<0.7\"\n"
+    assert capsys.readouterr().err == 'bench: JAX jitted, paper\'s form is not installed; pip install "jax<0.7"\n'
     assert main.main(["--list"]) == 0
     out = capsys.readouterr().out
     assert "libDAI                             libDAI 0.3, 10 iterations" in out
     assert "rbms float32" in out
-    assert "JAX jitted, our form               missing: pip install \"jax<0.7\"" in out
+    assert 'JAX jitted, our form               missing: pip install "jax<0.7"' in out
     assert "per edge, C                        installed" in out
     chosen = main.options(main.parse(["--peers", "NumPy"]))
     assert {p.name.split()[0] for p in chosen.peers} == {"crbm_fast", "NumPy"}
@@ -363,10 +382,10 @@ def test_compare_tells_changes_beyond_the_noise(capsys):
     assert "SLOWER: a, slower: 1.3 x the time" in out
     assert "1 of 4 rows within the noise; 1 not measured now" in out
     assert not _compare.show(old, new, threshold=1.35)
-    assert not _compare.show(old, report_of({"slower": 1.3}, peer=True), threshold=1.25)         # not ours
-    assert not _compare.show(old, report_of({"slower": 1.24}, repeats=1), threshold=1.1)         # who knows
+    assert not _compare.show(old, report_of({"slower": 1.3}, peer=True), threshold=1.25)  # not ours
+    assert not _compare.show(old, report_of({"slower": 1.24}, repeats=1), threshold=1.1)  # who knows
     assert _compare.show(old, report_of({"slower": 1.3}, repeats=1), threshold=1.1)
-    assert not _compare.show(old, report_of({"slower": 1.3}, spread=0.8), threshold=1.25)       # noise
+    assert not _compare.show(old, report_of({"slower": 1.3}, spread=0.8), threshold=1.25)  # noise
     assert "note: not the same machine: name m -> n" not in out
     new["machine"] = {"name": "n"}
     _compare.show(old, new, threshold=2)
@@ -376,7 +395,7 @@ def test_compare_tells_changes_beyond_the_noise(capsys):
 def test_compare_on_the_command_line(tmp_path, monkeypatch, capsys):
     from bench import __main__ as main
 
-    monkeypatch.setattr(main._timing, "keep_freed_memory", lambda: None)         # for good, and this process goes on
+    monkeypatch.setattr(main._timing, "keep_freed_memory", lambda: None)  # for good, and this process goes on
     quick = ["overhead", "--quick", "--save", str(tmp_path)]
     monkeypatch.setattr(main.importlib.import_module("bench.bench_overhead"), "SIZES", ((16, 8),))
     main.main(quick)
@@ -429,14 +448,14 @@ def test_interleaved_takes_turns_and_keeps_to_its_budget(monkeypatch):
 
     times = _timing.interleaved(build, repeats=4, rounds=1, seconds=10)
     assert times["short"]["min"] == pytest.approx(1e-3)
-    assert times["short"]["calls"] == 22                   # 20 ms and a bit
+    assert times["short"]["calls"] == 22  # 20 ms and a bit
     assert times["short"]["repeats"] == 4
     assert times["long"]["calls"] == 1
-    assert times["long"]["repeats"] == 3                   # 3 s each, and 10 s in all
+    assert times["long"]["repeats"] == 3  # 3 s each, and 10 s in all
     assert order == (["short"] * (1 + 2 + 2 * 22) + ["long"] * 2 + (["short"] * 22 + ["long"]) * 2 + ["short"] * 22)
     times = _timing.interleaved(build, repeats=4, rounds=3, seconds=10)
     assert times["short"]["repeats"] == 12
-    assert times["long"]["repeats"] == 3                   # also over the rounds
+    assert times["long"]["repeats"] == 3  # also over the rounds
     assert _timing.summary([3.0]) == {"min": 3.0, "median": 3.0, "spread": 0.0, "repeats": 1}
     assert _timing.summary([1.0, 2.0, 3.0])["spread"] == 0.5
 

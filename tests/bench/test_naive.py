@@ -24,7 +24,7 @@ def marginals_by_enumeration(states, potentials, tables):
 
 @pytest.mark.parametrize("cache", [False, True])
 def test_a_tree_with_any_number_of_states_is_exact(cache, rng):
-    """         0 - 2 - 1,  2 - 4 - 3:  neither binary nor bipartite by number."""
+    """0 - 2 - 1,  2 - 4 - 3:  neither binary nor bipartite by number."""
     states = (2, 3, 4, 1, 16)
     potentials = [rng.uniform(0.1, 9, s) for s in states]
     tables = {(i, j): rng.uniform(0.1, 9, (states[i], states[j])) for i, j in [(0, 2), (2, 1), (2, 4), (4, 3)]}
@@ -46,7 +46,7 @@ def test_equals_the_engine_iteration_by_iteration(nv, nh, scale, T, cache, rng):
     W, b1, b2 = make_rbm(rng, nv, nh, scale=scale)
     graph = _naive.rbm(W, b1, b2)
     graph.run(T, cache)
-    graph.run(T, cache)                                   # a run starts from uniform messages
+    graph.run(T, cache)  # a run starts from uniform messages
     tau = np.array([graph.belief(i)[1] for i in range(nh + nv)])
     want = cf.infer(W, b1, b2, max_iter=T, tol=0)
     np.testing.assert_allclose(tau[nh:], want.tau_v, rtol=1e-10, atol=1e-300)

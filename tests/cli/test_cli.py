@@ -32,7 +32,7 @@ def fails(capsys, *args):
     """The one line of a command that ends with exit code 2."""
     try:
         code = run(*args)
-    except SystemExit as stop:            # argparse
+    except SystemExit as stop:  # argparse
         code = stop.code
     out, err = capsys.readouterr()
     assert code == 2
@@ -120,7 +120,7 @@ def test_warnings_are_one_line(data, monkeypatch, capsys):
 
     monkeypatch.setattr(command, "train", train)
     with warnings.catch_warnings():
-        warnings.simplefilter("default")                 # here they are errors, for users they are not
+        warnings.simplefilter("default")  # here they are errors, for users they are not
         assert run("train", data, "--out", data.with_name("m.npz"), "--epochs", 1) == 0
     assert capsys.readouterr().err.startswith("crbm-fast train: warning: something to know\nmle epoch 1: ")
 
@@ -130,8 +130,15 @@ def test_a_pipe_that_is_closed(data):
     code = "import sys; from crbm_fast import _cli; sys.exit(_cli.main())"
     read, write = os.pipe()
     os.close(read)
-    process = subprocess.run([sys.executable, "-c", code, "info"], stdout=write, stderr=subprocess.PIPE, text=True,
-                             check=False, cwd=ROOT / "tests", timeout=120)  # fmt: skip
+    process = subprocess.run(
+        [sys.executable, "-c", code, "info"],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+        cwd=ROOT / "tests",
+        timeout=120,
+    )
     os.close(write)
     assert process.stderr == ""
     assert process.returncode == 141
@@ -187,7 +194,7 @@ def test_the_demo_prints_the_errors_of_three_methods(shown):
     assert "Wrong pixels of 40 test digits, % (learned from 60):" in first["stdout"]
     assert re.search(r"Noisy \(10 %\) +Occluded \(8x8\)\n +All  Changed +All  Changed +seconds\n", first["stdout"])
     lines = first["stdout"].splitlines()
-    assert len({len(line) for line in lines[3:7]}) == 1        # aligned
+    assert len({len(line) for line in lines[3:7]}) == 1  # aligned
     # a line for each training
     lines = r"6 trainings, 1 at a time\n\[1/6\] noisy, CRBM, belief propagation: \d+\.\d\d % of the validation pixels"
     assert re.match(lines, first["stderr"])
@@ -225,7 +232,7 @@ def test_the_picture_has_five_rows_of_digits(shown):
     assert picture.shape[:2] == (height, width)
     at = 3 * np.arange(28) + 1
     y, x = (tops[:, None] + at)[:, None, :, None], (lefts[:, None] + at)[None, :, None, :]
-    seen = picture[y, x, :3].mean(axis=-1) > 0.5         # (5, images, 28, 28)
+    seen = picture[y, x, :3].mean(axis=-1) > 0.5  # (5, images, 28, 28)
     parts = {task: task.load(Scale("demo", digits=True)) for task in (NOISY_10, OCCLUDED[8])}
     clean = parts[NOISY_10]["test"][1][: runner.DEMO_IMAGES]
     noisy, occluded = (parts[task]["test"][0][: runner.DEMO_IMAGES] for task in (NOISY_10, OCCLUDED[8]))
@@ -286,7 +293,7 @@ def test_the_demo_interrupted(tmp_path, monkeypatch, capsys):
 )
 def test_mistakes_of_the_demo(argv, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(runner, "perform", None)         # nothing is trained
+    monkeypatch.setattr(runner, "perform", None)  # nothing is trained
     assert message in fails(capsys, "demo", *argv)
 
 
@@ -301,18 +308,66 @@ def load(path):
 def test_train_and_predict_are_the_package(data, capsys):
     """To the bit: every option reaches the function."""
     out, checkpoint = data.with_name("model.npz"), data.with_name("run.npz")
-    assert run(
-        "train", data, "--out", out, "--learner", "mssvm", "--hidden", 4, "--epochs", 3, "--batch-size", 7,
-        "--learning-rate", 0.02, "--schedule", "cosine", "--weight-decay", 0.01, "--start", "logistic",
-        "--centering", "all", "--averaging", 0.9, "--validation", 0.2, "--patience", 2, "--seed", 5,
-        "--dtype", "float64", "--threads", 1, "--checkpoint", checkpoint,
-    ) == 0  # fmt: skip
+    assert (
+        run(
+            "train",
+            data,
+            "--out",
+            out,
+            "--learner",
+            "mssvm",
+            "--hidden",
+            4,
+            "--epochs",
+            3,
+            "--batch-size",
+            7,
+            "--learning-rate",
+            0.02,
+            "--schedule",
+            "cosine",
+            "--weight-decay",
+            0.01,
+            "--start",
+            "logistic",
+            "--centering",
+            "all",
+            "--averaging",
+            0.9,
+            "--validation",
+            0.2,
+            "--patience",
+            2,
+            "--seed",
+            5,
+            "--dtype",
+            "float64",
+            "--threads",
+            1,
+            "--checkpoint",
+            checkpoint,
+        )
+        == 0
+    )
     X, V = load(data)
     model = cf.CRBM(6, 4, 5, seed=5, dtype="float64")
     history = cf.train(
-        model, X, V, "mssvm", epochs=3, batch_size=7, learning_rate=0.02, schedule="cosine", weight_decay=0.01,
-        start="logistic", centering="all", averaging=0.9, validation=0.2, patience=2, seed=5,
-    )  # fmt: skip
+        model,
+        X,
+        V,
+        "mssvm",
+        epochs=3,
+        batch_size=7,
+        learning_rate=0.02,
+        schedule="cosine",
+        weight_decay=0.01,
+        start="logistic",
+        centering="all",
+        averaging=0.9,
+        validation=0.2,
+        patience=2,
+        seed=5,
+    )
     theirs = cf.CRBM.load(out)
     assert theirs.inference == model.inference
     assert theirs.dtype == np.float64
@@ -328,9 +383,12 @@ def test_train_and_predict_are_the_package(data, capsys):
         ("v.npz", [], model.predict(X)),
         ("v.npy", ["--threads", 1], model.predict(X)),
         ("p.npz", ["--proba"], model.predict_proba(X)),
-        ("p.npy", ["--proba", "--method", "tap", "--max-iter", 3, "--tol", 0, "--damping", 0.5],
-         model.predict_proba(X, method="tap", max_iter=3, tol=0, damping=0.5)),
-    ):  # fmt: skip
+        (
+            "p.npy",
+            ["--proba", "--method", "tap", "--max-iter", 3, "--tol", 0, "--damping", 0.5],
+            model.predict_proba(X, method="tap", max_iter=3, tol=0, damping=0.5),
+        ),
+    ):
         assert run("predict", out, data, "--out", data.with_name(name), *more) == 0
         found = np.load(data.with_name(name), allow_pickle=False)
         if name.endswith("z"):
@@ -348,7 +406,7 @@ def test_defaults_are_those_of_the_function():
     parser = _cli._parser()._subparsers._group_actions[0].choices["train"]
     given = vars(parser.parse_args(["data.npz", "--out", "m.npz"]))
     for name, parameter in inspect.signature(cf.train).parameters.items():
-        if name in given and name != "resume":            # goes on unless told otherwise
+        if name in given and name != "resume":  # goes on unless told otherwise
             assert given[name] == parameter.default, name
     assert f"of Adam (default {cf.optimizers.Adam().learning_rate:g})" in parser.format_help()
 
@@ -522,6 +580,7 @@ def test_a_folder_that_is_read_only(data, tmp_path_factory, capsys):
 
 def test_a_folder_that_refuses_files(data, monkeypatch, capsys):
     """As the one above, for root, too: before anything is trained."""
+
     def refuse(**kw):
         raise PermissionError(13, "Permission denied", kw["dir"])
 

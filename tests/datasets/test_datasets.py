@@ -43,7 +43,7 @@ def nowhere(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("NO_PROXY", "*")
     for source in ("MNIST", "CALTECH"):
-        replaced = dataclasses.replace(getattr(images, source), url="http://127.0.0.1:9/")      # nobody listens
+        replaced = dataclasses.replace(getattr(images, source), url="http://127.0.0.1:9/")  # nobody listens
         monkeypatch.setattr(images, source, replaced)
 
 
@@ -58,9 +58,11 @@ def idx(array):
 def mnist(rng, monkeypatch):
     """Arrays of 60 + 10 grey images, taken for MNIST with 10 for validation."""
     arrays = {
-        "x_train": rng.integers(0, 256, (60, 28, 28), np.uint8), "y_train": rng.integers(0, 10, 60, np.uint8),
-        "x_test": rng.integers(0, 256, (10, 28, 28), np.uint8), "y_test": rng.integers(0, 10, 10, np.uint8),
-    }  # fmt: skip
+        "x_train": rng.integers(0, 256, (60, 28, 28), np.uint8),
+        "y_train": rng.integers(0, 10, 60, np.uint8),
+        "x_test": rng.integers(0, 256, (10, 28, 28), np.uint8),
+        "y_test": rng.integers(0, 10, 10, np.uint8),
+    }
     checksums = {name: hashlib.sha256(idx(array)).hexdigest() for name, array in arrays.items()}
     monkeypatch.setattr(images, "MNIST", dataclasses.replace(images.MNIST, arrays=checksums))
     monkeypatch.setattr(images, "MNIST_VALIDATION", 10)
@@ -167,7 +169,7 @@ def test_the_validation_set_depends_on_the_seed_alone(mnist, tmp_path):
     write_mnist(tmp_path, mnist, "npz")
     chosen = [check_mnist(datasets.load_mnist(tmp_path, seed=seed), mnist) for seed in (0, 0, 1)]
     assert chosen[0] == chosen[1] != chosen[2]
-    assert chosen[0] == [3, 6, 19, 21, 22, 27, 31, 48, 51, 56]      # nor on the version: found once, kept
+    assert chosen[0] == [3, 6, 19, 21, 22, 27, 31, 48, 51, 56]  # nor on the version: found once, kept
 
 
 # --- where they are found -----------------------------------------------------------------------------------------
@@ -175,6 +177,7 @@ def test_the_validation_set_depends_on_the_seed_alone(mnist, tmp_path):
 
 def test_order_of_places(mnist, tmp_path, monkeypatch):
     """A path, CRBM_FAST_DATA, the cache; what the first has not is in the next."""
+
     def place(data):
         return int(data.test_labels[0])
 
@@ -206,7 +209,7 @@ def test_the_cache_is_where_pooch_has_it(monkeypatch):
     pooch = pytest.importorskip("pooch")
     for value in (None, "", "/somewhere"):
         monkeypatch.delenv("XDG_CACHE_HOME") if value is None else monkeypatch.setenv("XDG_CACHE_HOME", value)
-        if not (value and _find.sys.platform == "darwin"):      # whether macOS obeys XDG depends on the version
+        if not (value and _find.sys.platform == "darwin"):  # whether macOS obeys XDG depends on the version
             assert _find.cache() == pooch.os_cache("crbm_fast")
 
 
@@ -387,7 +390,7 @@ def test_download(mnist, caltech, server, tmp_path, monkeypatch):
     assert cached(tmp_path) == sorted([*images.MNIST.downloads, *images.CALTECH.downloads])
     for file in folder.iterdir():
         file.unlink()
-    check_mnist(datasets.load_mnist(), mnist)           # of the cache
+    check_mnist(datasets.load_mnist(), mnist)  # of the cache
     check_caltech(datasets.load_caltech(), caltech)
 
 
@@ -410,7 +413,7 @@ def test_a_download_that_breaks_off_leaves_nothing_and_goes_on_later(mnist, serv
     cut.add(names[2])
     with pytest.raises(FileNotFoundError, match="The download failed"):
         datasets.load_mnist()
-    assert cached(tmp_path) == sorted(names[:2])        # whole files stay
+    assert cached(tmp_path) == sorted(names[:2])  # whole files stay
     cut.clear()
     for name in names[:2]:
         (folder / name).unlink()
@@ -461,8 +464,11 @@ def test_downloads_are_of_the_layout():
 def test_digits():
     data = datasets.load_digits()
     assert repr(data) == "<digits: 4,000 / 500 / 500 images of 28x28, background 0>"
-    for part, labels in ((data.train, data.train_labels), (data.validation, data.validation_labels),
-                         (data.test, data.test_labels)):  # fmt: skip
+    for part, labels in (
+        (data.train, data.train_labels),
+        (data.validation, data.validation_labels),
+        (data.test, data.test_labels),
+    ):
         assert part.shape == (len(labels), 784)
         assert part.dtype == labels.dtype == np.uint8
         assert part.flags.c_contiguous
@@ -470,7 +476,7 @@ def test_digits():
         assert set(np.unique(part)) == {0, 1}
         np.testing.assert_array_equal(labels, np.arange(len(labels)) % 10)
         assert 0.13 < part.mean() < 0.14
-        assert part.reshape(-1, 28, 28)[:, [0, 0, -1, -1], [0, -1, 0, -1]].mean() < 0.001        # corners: background
+        assert part.reshape(-1, 28, 28)[:, [0, 0, -1, -1], [0, -1, 0, -1]].mean() < 0.001  # corners: background
     every = np.concatenate([data.train, data.validation, data.test])
     assert len(np.unique(every, axis=0)) == 5000
 
@@ -533,7 +539,7 @@ def test_mnist_as_it_is():
     data = datasets.load_mnist(FULL)
     assert repr(data) == "<MNIST: 50,000 / 10,000 / 10,000 images of 28x28, background 0>"
     chosen = np.sort(permuted(np.arange(10_000), 60_000, 0))
-    assert chosen[:8].tolist() == [3, 5, 10, 14, 27, 31, 33, 39]        # found once, kept
+    assert chosen[:8].tolist() == [3, 5, 10, 14, 27, 31, 33, 39]  # found once, kept
     with np.load(FULL / "mnist.npz") as arrays:
         V, labels = arrays["x_train"] > 127, arrays["y_train"]
     np.testing.assert_array_equal(data.validation, V[chosen])
@@ -541,8 +547,17 @@ def test_mnist_as_it_is():
     np.testing.assert_array_equal(data.train, np.delete(V, chosen, axis=0))
     np.testing.assert_array_equal(data.train_labels, np.delete(labels, chosen))
     assert np.bincount(np.r_[data.train_labels, data.validation_labels]).tolist() == [
-        5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949
-    ]  # fmt: skip
+        5923,
+        6742,
+        5958,
+        6131,
+        5842,
+        5421,
+        5918,
+        6265,
+        5851,
+        5949,
+    ]
     assert np.bincount(data.test_labels).tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
     assert data.test.mean() == pytest.approx(0.13423, abs=1e-5)
     known = {row.tobytes() for part in (data.train, data.validation) for row in part}
@@ -560,11 +575,11 @@ def test_caltech_as_it_is(tmp_path):
     means = [part.mean() for part in (data.train, data.validation, data.test)]
     assert means == pytest.approx([0.551055, 0.535959, 0.539015], abs=1e-6)
     pictures = data.train.reshape(-1, 28, 28)
-    assert pictures[:, [0, 0, -1, -1], [0, -1, 0, -1]].all()                    # the background is 1,
-    assert pictures[:, 12:16, 12:16].mean() == pytest.approx(0.065, abs=1e-3)   # the object 0
+    assert pictures[:, [0, 0, -1, -1], [0, -1, 0, -1]].all()  # the background is 1,
+    assert pictures[:, 12:16, 12:16].mean() == pytest.approx(0.065, abs=1e-3)  # the object 0
     for labels in (data.train_labels, data.validation_labels, data.test_labels):
         assert np.unique(labels).tolist() == list(range(1, 102))
-    faces = pictures[data.train_labels == 2] == 0                              # upright: taller than wide
+    faces = pictures[data.train_labels == 2] == 0  # upright: taller than wide
     assert faces.any(axis=2).sum() > 1.2 * faces.any(axis=1).sum()
     # what Marlin's file has, made from this one
     arrays = {f.name: getattr(data, f.name) for f in dataclasses.fields(data) if f.name not in ("name", "background")}
@@ -617,7 +632,7 @@ def test_occlude_sets_a_square(V, size, value):
     square = where.reshape(-1, 28, 28)
     rows, columns = square.any(axis=2), square.any(axis=1)
     np.testing.assert_array_equal(square, rows[:, :, np.newaxis] & columns[:, np.newaxis, :])
-    for lines in (rows, columns):       # one run of `size` lines
+    for lines in (rows, columns):  # one run of `size` lines
         assert (lines.sum(axis=1) == size).all()
         assert (np.abs(np.diff(lines, axis=1, prepend=False, append=False)).sum(axis=1) == 2 * (size > 0)).all()
 
@@ -632,7 +647,7 @@ def test_full_occlusion_is_no_conditioning(V):
 def test_every_place_of_a_patch_is_equally_likely(V, size):
     places = 28 - size + 1
     V = np.tile(V, (8, 1))
-    corner = datasets.occlude(V, size, value=0)[1].argmax(axis=1)       # the first pixel of the patch
+    corner = datasets.occlude(V, size, value=0)[1].argmax(axis=1)  # the first pixel of the patch
     counts = np.bincount(28 * (corner // 28) + corner % 28, minlength=784).reshape(28, 28)
     assert counts[:places, :places].sum() == len(V)
     expected = len(V) / places**2
@@ -659,7 +674,7 @@ def test_a_corruption_depends_on_seed_and_index_alone(V, corrupt):
     assert (corrupt(V, seed=6)[1] != where).any(axis=1).mean() > 0.9
     for start, stop in ((0, 0), (0, 1), (1, 3), (1000, 1100), (1023, 2049), (2499, 2500)):
         np.testing.assert_array_equal(corrupt(V[start:stop], seed=5, first_instance=start)[0], X[start:stop])
-    np.testing.assert_array_equal(corrupt(1 - V, seed=5)[1], where)         # whatever the image shows
+    np.testing.assert_array_equal(corrupt(1 - V, seed=5)[1], where)  # whatever the image shows
 
 
 def test_the_same_corruption_in_every_version():
@@ -724,8 +739,8 @@ def test_bad_arguments_of_corruptions_and_errors(call, error, message):
 
 def test_errors_by_hand():
     V = [[0, 0, 1, 1], [1, 1, 0, 0]]
-    X = [[1, 0, 0, 1], [1, 1, 0, 1]]                 # three pixels changed
-    predicted = [[0, 1, 0, 1], [1, 1, 0, 0]]         # two wrong, one of them changed
+    X = [[1, 0, 0, 1], [1, 1, 0, 1]]  # three pixels changed
+    predicted = [[0, 1, 0, 1], [1, 1, 0, 0]]  # two wrong, one of them changed
     assert datasets.error_all(V, predicted) == 2 / 8
     assert datasets.error_changed(V, predicted, X) == pytest.approx(1 / 3)
     assert datasets.error_all(V, np.array(predicted, bool)) == 2 / 8

@@ -43,8 +43,20 @@ class Model:
     def run(self, method, *, max_iter=20, tol=0.0, damping=0.0, flags=0, gamma=False):
         tau_v, tau_h, info = np.empty(self.nv, self.dtype), np.empty(self.nh, self.dtype), np.empty(3)
         pairs = np.empty((self.nv, self.nh), self.dtype) if gamma else None
-        status = bp.run(at(self.workspace), at(tau_v), at(tau_h), at(pairs), at(info), at(self.b1), at(self.b2),
-                        METHODS.index(method), max_iter, tol, damping, flags)  # fmt: skip
+        status = bp.run(
+            at(self.workspace),
+            at(tau_v),
+            at(tau_h),
+            at(pairs),
+            at(info),
+            at(self.b1),
+            at(self.b2),
+            METHODS.index(method),
+            max_iter,
+            tol,
+            damping,
+            flags,
+        )
         bp.check(status)
         return status, tau_v, tau_h, pairs, *info
 
@@ -78,7 +90,7 @@ def test_gamma_and_log_z_are_the_engines(rng, dtype, method, scale):
     W, b1, b2 = (a.astype(dtype) for a in make_rbm(rng, 20, 9, scale))
     status, tau_v, _, gamma, _, _, log_z = Model(W, b1, b2, dtype).run(method, flags=bp.LOG_Z, gamma=True, max_iter=200)
     want = cf.Engine(W).run(b1, b2, method=method, max_iter=200, tol=0, gamma=True, log_z=True)
-    assert want.residual < 1e-5        # then Gamma from the messages is that of Eq. 18
+    assert want.residual < 1e-5  # then Gamma from the messages is that of Eq. 18
     eps = 1e4 * np.finfo(dtype).eps
     np.testing.assert_allclose(tau_v, want.tau_v, atol=eps)
     np.testing.assert_allclose(gamma, want.gamma, atol=eps)
@@ -170,7 +182,7 @@ def test_one_workspace_does_not_serve_two_threads(rng):
             refusals.add(str(error))
 
     def work():
-        while not (results and refusals) and len(results) < 50:        # the other may have been faster
+        while not (results and refusals) and len(results) < 50:  # the other may have been faster
             results.extend(filter(None, [attempt(1000)]))
 
     worker = threading.Thread(target=work)
@@ -243,8 +255,20 @@ def test_numba_calls_it(rng):
 
     @numba.njit(nogil=True)
     def work(w, tau_v, tau_h, b1, b2, v, h):
-        status = run(w.ctypes.data, tau_v.ctypes.data, tau_h.ctypes.data, 0, 0, b1.ctypes.data, b2.ctypes.data, MIXED,
-                     20, 1e-6, 0.0, 0)  # fmt: skip
+        status = run(
+            w.ctypes.data,
+            tau_v.ctypes.data,
+            tau_h.ctypes.data,
+            0,
+            0,
+            b1.ctypes.data,
+            b2.ctypes.data,
+            MIXED,
+            20,
+            1e-6,
+            0.0,
+            0,
+        )
         for step in range(5):
             status |= sample_h(w.ctypes.data, h.ctypes.data, v.ctypes.data, b2.ctypes.data, 1, 2, step)
             status |= sample_v(w.ctypes.data, v.ctypes.data, h.ctypes.data, b1.ctypes.data, 1, 2, step)
@@ -272,8 +296,18 @@ def build_client(folder, name, header):
         static PyModuleDef module = {{PyModuleDef_HEAD_INIT, "{name}", NULL, -1, methods}};
         PyMODINIT_FUNC PyInit_{name}(void) {{ return PyModule_Create(&module); }}
     """)
-    flags = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter", "-Wno-missing-field-initializers",
-             "-shared", "-fPIC", f"-I{sysconfig.get_path('include')}", f"-I{cf.get_include()}"]  # fmt: skip
+    flags = [
+        "-std=c99",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-Wno-unused-parameter",
+        "-Wno-missing-field-initializers",
+        "-shared",
+        "-fPIC",
+        f"-I{sysconfig.get_path('include')}",
+        f"-I{cf.get_include()}",
+    ]
     target = folder / (name + sysconfig.get_config_var("EXT_SUFFIX"))
     subprocess.run([*CC, *flags, source, "-o", target], check=True)
 
@@ -281,14 +315,26 @@ def build_client(folder, name, header):
 def build_and_run_embedded(source):
     """What a C program prints that embeds this Python."""
     config, program = sysconfig.get_config_vars(), source.with_suffix("")
-    python = [f"-I{sysconfig.get_path('include')}", f"-L{config['LIBDIR']}", f"-Wl,-rpath,{config['LIBDIR']}",
-              f"-lpython{config['LDVERSION']}", *config["LIBS"].split(), *config["SYSLIBS"].split()]  # fmt: skip
+    python = [
+        f"-I{sysconfig.get_path('include')}",
+        f"-L{config['LIBDIR']}",
+        f"-Wl,-rpath,{config['LIBDIR']}",
+        f"-lpython{config['LDVERSION']}",
+        *config["LIBS"].split(),
+        *config["SYSLIBS"].split(),
+    ]
     flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-O1", f"-I{cf.get_include()}"]
     subprocess.run([*CC, *flags, source, "-o", program, "-pthread", *python], check=True)
     # the libraries of this interpreter, be it a virtual environment or not, and this crbm_fast
     path = os.pathsep.join([PARENT, *sys.path])
-    run = subprocess.run([program], capture_output=True, text=True, check=False, timeout=60,
-                         env={**os.environ, "PYTHONPATH": path, "PYTHONHOME": sys.base_prefix})  # fmt: skip
+    run = subprocess.run(
+        [program],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": path, "PYTHONHOME": sys.base_prefix},
+    )
     assert run.returncode == 0, run.stderr
     return run.stdout
 
@@ -302,8 +348,10 @@ def test_a_client_of_another_version_meets_a_clear_error(tmp_path):
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import {{0}}; print({{0}}.version())"
     assert run_python("-c", code.format("same")).stdout == "1\n"
     told = run_python("-c", code.format("older")).stderr
-    assert "ImportError: this program was compiled for version 0 of crbm_fast's C interface; the crbm_fast installed " \
-           "serves versions 1 to 1: compile the program again" in told  # fmt: skip
+    assert (
+        "ImportError: this program was compiled for version 0 of crbm_fast's C interface; the crbm_fast installed "
+        "serves versions 1 to 1: compile the program again" in told
+    )
     assert "install a newer crbm_fast" in run_python("-c", code.format("newer")).stderr
 
 
@@ -331,11 +379,11 @@ SIGNATURES = {
     "workspace_size": "Py_ssize_t (Py_ssize_t, Py_ssize_t, int)",
     "init": "int (void *, size_t, void const *, Py_ssize_t, Py_ssize_t, int)",
     "run": "int (void *, void *, void *, void *, crbm_fast_info *, void const *, void const *, int, int, double, "
-           "double, int)",
+    "double, int)",
     "sample_h": "int (void *, void *, void const *, void const *, uint64_t, uint64_t, uint64_t)",
     "sample_v": "int (void *, void *, void const *, void const *, uint64_t, uint64_t, uint64_t)",
     "free_energy": "int (void *, double *, void const *, void const *, void const *)",
-}  # fmt: skip
+}
 
 TABLE = """
     int version; int oldest;
@@ -353,11 +401,28 @@ TABLE = """
 
 CONSTANTS = {
     "API_VERSION": 1,
-    "ALIGN": 64, "FLOAT32": 4, "FLOAT64": 8, "SUM_PRODUCT": 0, "MAX_PRODUCT": 1, "MIXED_PRODUCT": 2, "WARM_START": 1,
-    "LOG_Z": 2, "OK": 0, "NOT_CONVERGED": 1, "NULL_POINTER": -1, "MISALIGNED": -2, "TOO_SMALL": -3, "BAD_SIZE": -4,
-    "BAD_DTYPE": -5, "NOT_INITIALISED": -6, "BUSY": -7, "BAD_OPTION": -8, "NOT_FINITE": -9, "NOT_BINARY": -10,
+    "ALIGN": 64,
+    "FLOAT32": 4,
+    "FLOAT64": 8,
+    "SUM_PRODUCT": 0,
+    "MAX_PRODUCT": 1,
+    "MIXED_PRODUCT": 2,
+    "WARM_START": 1,
+    "LOG_Z": 2,
+    "OK": 0,
+    "NOT_CONVERGED": 1,
+    "NULL_POINTER": -1,
+    "MISALIGNED": -2,
+    "TOO_SMALL": -3,
+    "BAD_SIZE": -4,
+    "BAD_DTYPE": -5,
+    "NOT_INITIALISED": -6,
+    "BUSY": -7,
+    "BAD_OPTION": -8,
+    "NOT_FINITE": -9,
+    "NOT_BINARY": -10,
     "WRONG_VERSION": -11,
-}  # fmt: skip
+}
 
 
 def header():
@@ -391,8 +456,14 @@ def test_constants_are_the_same_in_every_language():
 
 
 def test_ctypes_has_the_types_of_the_table():
-    kinds = {"int": ctypes.c_int, "double": ctypes.c_double, "uint64_t": ctypes.c_uint64, "size_t": ctypes.c_size_t,
-             "ptrdiff_t": ctypes.c_ssize_t, "const": ctypes.c_char_p}  # fmt: skip
+    kinds = {
+        "int": ctypes.c_int,
+        "double": ctypes.c_double,
+        "uint64_t": ctypes.c_uint64,
+        "size_t": ctypes.c_size_t,
+        "ptrdiff_t": ctypes.c_ssize_t,
+        "const": ctypes.c_char_p,
+    }
     for result, name, arguments in re.findall(r"([\w \*]+)\(\*(\w+)\)\((.*?)\);", words(TABLE)):
         function = getattr(bp, name)
         assert function.restype is kinds[result.split()[0]], name

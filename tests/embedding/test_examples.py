@@ -23,9 +23,14 @@ INSTALLED = Path(cf.__file__).parents[1]
 def run(*command, cwd, **env):
     """Output of a command that must succeed; not in the clone's root, where Python finds sources that are not built."""
     done = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, check=False, cwd=cwd, timeout=300,
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        timeout=300,
         env={**os.environ, **env},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout
 
@@ -122,13 +127,30 @@ def test_numba_sampler(capsys):
 def bp_sampler(tmp_path_factory):
     """The package, built against the crbm_fast that is installed."""
     build, target = (tmp_path_factory.mktemp(name) for name in ("build", "target"))
-    shutil.copytree(EXAMPLES / "cython_sampler", build, dirs_exist_ok=True,
-                    ignore=shutil.ignore_patterns("build", "*.c", "*.so", "*.egg-info"))  # fmt: skip
+    shutil.copytree(
+        EXAMPLES / "cython_sampler",
+        build,
+        dirs_exist_ok=True,
+        ignore=shutil.ignore_patterns("build", "*.c", "*.so", "*.egg-info"),
+    )
     # Cython looks through sys.path, where an editable installation is not.
     usual = INSTALLED.resolve() in [Path(p).resolve() for p in site.getsitepackages()]
     editable = {} if usual else {"PYTHONPATH": str(INSTALLED)}
-    run(sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--no-build-isolation", "--no-deps",
-        "--no-index", "--target", target, build, cwd=build, **editable)  # fmt: skip
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "--disable-pip-version-check",
+        "--no-build-isolation",
+        "--no-deps",
+        "--no-index",
+        "--target",
+        target,
+        build,
+        cwd=build,
+        **editable,
+    )
     sys.path.insert(0, str(target))
     try:
         yield importlib.import_module("bp_sampler")
@@ -151,7 +173,7 @@ def test_cython_sampler_has_the_right_distribution(bp_sampler, rng):
     every = (np.arange(32)[:, np.newaxis] >> np.arange(5)) & 1
     minus_F = every @ b1 + np.logaddexp(0, b2 + every @ W).sum(axis=1)
     p = np.exp(minus_F - np.logaddexp.reduce(minus_F))
-    apart = states[:, ::20].reshape(-1, 5)        # far enough to be independent
+    apart = states[:, ::20].reshape(-1, 5)  # far enough to be independent
     counts = np.bincount(apart @ (1 << np.arange(5)), minlength=32)
     assert stats.chisquare(counts, p * len(apart)).pvalue > 1e-3
 
@@ -235,7 +257,13 @@ def test_c_program(c_program, tmp_path):
 
 def test_c_program_without_crbm_fast(c_program, tmp_path):
     (tmp_path / "crbm_fast.py").write_text("raise ImportError('none here')")
-    failed = subprocess.run([c_program, sys.executable], capture_output=True, text=True, check=False, timeout=60,
-                            env={**os.environ, "PYTHONPATH": str(tmp_path)})  # fmt: skip
+    failed = subprocess.run(
+        [c_program, sys.executable],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
     assert failed.returncode == 1
     assert "none here" in failed.stderr

@@ -18,9 +18,14 @@ CC = shlex.split(os.environ.get("CC") or shutil.which("cc") or "gcc")
 def run_python(*args, **env):
     """Python elsewhere than in the clone, so that the installed package is found."""
     return subprocess.run(
-        [sys.executable, *args], capture_output=True, text=True, check=False, cwd=ROOT / "tests", timeout=120,
+        [sys.executable, *args],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT / "tests",
+        timeout=120,
         env={**os.environ, **env},
-    )  # fmt: skip
+    )
 
 
 def make_rbm(rng, nv, nh, scale=None, bias=1.0, N=None):

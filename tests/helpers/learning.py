@@ -17,9 +17,17 @@ def gradient(model, learner, X, V, *, epoch=1, seed=0, state=None):
     out = {name: np.full_like(p, np.nan) for name, p in model.parameters().items()}
     rows = None if X is None else Table("X", X, model.nx, model.dtype, "nx").rows(slice(None))
     low = learner.gradient(
-        model, model._engine(), rows, np.ascontiguousarray(V, model.dtype), out, index=np.arange(len(V)), epoch=epoch,
-        seed=seed, state=learner.first_state(model, len(V), len(V)) if state is None else state, timer=Timer(),
-    )  # fmt: skip
+        model,
+        model._engine(),
+        rows,
+        np.ascontiguousarray(V, model.dtype),
+        out,
+        index=np.arange(len(V)),
+        epoch=epoch,
+        seed=seed,
+        state=learner.first_state(model, len(V), len(V)) if state is None else state,
+        timer=Timer(),
+    )
     return {name: g for name, g in out.items() if name in learner.trains and g.size}, low
 
 

@@ -67,9 +67,17 @@ def test_a_vector_beside_a_batch_is_shared(rng):
 
 @pytest.mark.parametrize(
     ("given", "want"),
-    [("float32", "float32"), ("float64", "float64"), ("float16", "float32"), ("int8", "float64"), ("bool", "float64"),
-     ("longdouble", "float64"), (">f4", "float32"), (">f8", "float64")],
-)  # fmt: skip
+    [
+        ("float32", "float32"),
+        ("float64", "float64"),
+        ("float16", "float32"),
+        ("int8", "float64"),
+        ("bool", "float64"),
+        ("longdouble", "float64"),
+        (">f4", "float32"),
+        (">f8", "float64"),
+    ],
+)
 def test_dtype_follows_W(given, want):
     W = np.ones((2, 3)).astype(given)
     assert cf.infer(W, [0, 0], [0, 0, 0]).tau_v.dtype == want
@@ -150,7 +158,7 @@ def broken(a, index, value):
         ({"tol": 10**400}, ValueError, r"tol=inf is outside"),
         ({"dtype": "f4,("}, TypeError, r"dtype='f4,\(' is not a dtype"),
     ],
-)  # fmt: skip
+)
 def test_bad_input_gets_a_clear_error(changed, error, message):
     with pytest.raises(error, match=message):
         cf.infer(**{**GOOD, **changed})
@@ -381,7 +389,7 @@ def test_non_convergence_of_one_rbm_warns_once_and_is_reported():
 def test_a_batch_does_not_warn_and_every_instance_has_its_verdict(rng):
     W, b1, b2 = frustrated(N=8)
     b1 = b1.copy()
-    b1[::2] = 500 * np.sign(rng.normal(size=20))        # saturated: trivial
+    b1[::2] = 500 * np.sign(rng.normal(size=20))  # saturated: trivial
     b = cf.infer(W, b1, b2, max_iter=40)
     assert b.converged[::2].all()
     assert (b.n_iter[::2] < 10).all()

@@ -104,8 +104,9 @@ def test_mean_field_bounds_log_z_from_below(isa, dtype, rng):
         truth = cf.infer(W, b1, b2, method="exact", log_z=True)
         for T in (1, 2, 30):
             for damping in (0, 0.5):
-                got = cf.infer(W, b1, b2, method="mean-field", max_iter=T, tol=0, damping=damping, log_z=True,
-                               dtype=dtype)  # fmt: skip
+                got = cf.infer(
+                    W, b1, b2, method="mean-field", max_iter=T, tol=0, damping=damping, log_z=True, dtype=dtype
+                )
                 assert got.log_z <= truth.log_z + 1e-5
 
 

@@ -1,6 +1,5 @@
 """The engine equals the paper (crbm_fast/_reference.py), at any T, on every instruction set, in both precisions."""
 
-
 import numpy as np
 import pytest
 from helpers import ROOT, make_rbm
@@ -10,8 +9,27 @@ from crbm_fast import _reference
 
 METHODS = ["sum-product", "mixed-product", "max-product", "mean-field", "tap"]
 # around the vector widths (4, 8, 16), the row blocks (4), the groups (64) and the cache-set padding (1024)
-SHAPES = [(1, 1), (1, 7), (7, 1), (2, 3), (3, 2), (4, 16), (5, 15), (15, 17), (16, 8), (17, 33), (31, 5), (32, 32),
-          (33, 31), (63, 6), (64, 65), (65, 16), (9, 130), (130, 9), (36, 1024)]  # fmt: skip
+SHAPES = [
+    (1, 1),
+    (1, 7),
+    (7, 1),
+    (2, 3),
+    (3, 2),
+    (4, 16),
+    (5, 15),
+    (15, 17),
+    (16, 8),
+    (17, 33),
+    (31, 5),
+    (32, 32),
+    (33, 31),
+    (63, 6),
+    (64, 65),
+    (65, 16),
+    (9, 130),
+    (130, 9),
+    (36, 1024),
+]
 TOLERANCE = {"float32": 1e-5, "float64": 1e-10}
 
 
@@ -69,9 +87,7 @@ def test_batch_equals_the_paper_instance_by_instance(method, isa, dtype, rng):
     gammas = np.zeros((37, 21))
     for n in range(11):
         want = _reference.run(method, W.astype(dtype), b1[n].astype(dtype), b2[n].astype(dtype), 6)
-        one = cf.Beliefs(
-            each.tau_v[n], each.tau_h[n], 6, False, 0.0, gamma=each.gamma[n], log_z=each.log_z[n]
-        )
+        one = cf.Beliefs(each.tau_v[n], each.tau_h[n], 6, False, 0.0, gamma=each.gamma[n], log_z=each.log_z[n])
         assert_beliefs(one, want, TOLERANCE[dtype.name])
         gammas += want["gamma"]
     np.testing.assert_allclose(total.gamma, gammas, rtol=0, atol=11 * TOLERANCE[dtype.name])

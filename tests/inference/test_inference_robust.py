@@ -16,7 +16,7 @@ ITERATIVE = ["sum-product", "mixed-product", "max-product", "mean-field", "tap"]
 def log_domain_sum_product(W, b1, b2, T):
     """Sum-product BP in logs: right for any weights, where the paper's M reaches 0 and 1."""
 
-    def message(W, x):       # softplus(W + x) - softplus(x)
+    def message(W, x):  # softplus(W + x) - softplus(x)
         hinge = np.where(W > 0, np.clip(W + x, 0, W), np.clip(-x, W, 0))
         return hinge + log1p(np.exp(-np.abs(W + x))) - log1p(np.exp(-np.abs(x)))
 
@@ -32,7 +32,7 @@ def log_domain_sum_product(W, b1, b2, T):
 
 def assert_sane(b, method):
     assert np.isfinite(b.gamma).all()
-    for tau in (b.tau_v, b.tau_h, *([] if method == "tap" else [b.gamma])):     # TAP's is an expansion in W
+    for tau in (b.tau_v, b.tau_h, *([] if method == "tap" else [b.gamma])):  # TAP's is an expansion in W
         assert np.isfinite(tau).all()
         assert (tau >= 0).all()
         assert (tau <= 1).all()
@@ -49,8 +49,9 @@ def test_extreme_weights_and_biases_stay_finite(method, weight, bias, isa, dtype
         b1, b2 = rng.choice([-bias, 0, bias], (2, shape[0])), rng.choice([-bias, 0, bias], (2, shape[1]))
         for damping in (0, 0.5):
             for T in (1, 7):
-                b = cf.infer(W, b1, b2, method=method, max_iter=T, tol=0, damping=damping, gamma=True, log_z=True,
-                             dtype=dtype)  # fmt: skip
+                b = cf.infer(
+                    W, b1, b2, method=method, max_iter=T, tol=0, damping=damping, gamma=True, log_z=True, dtype=dtype
+                )
                 assert_sane(b, method)
 
 
@@ -113,8 +114,16 @@ def test_tap_with_weights_whose_square_overflows(dtype):
 def test_the_largest_input_gives_finite_results(method, dtype):
     big = {"float32": 1e30, "float64": 1e300}[dtype.name]
     for sign in (-1, 1):
-        b = cf.infer(np.full((3, 20), sign * big), [big, -big, 0], np.full(20, big), method=method, gamma=True,
-                     log_z=True, dtype=dtype, tol=0)  # fmt: skip
+        b = cf.infer(
+            np.full((3, 20), sign * big),
+            [big, -big, 0],
+            np.full(20, big),
+            method=method,
+            gamma=True,
+            log_z=True,
+            dtype=dtype,
+            tol=0,
+        )
         assert_sane(b, method)
 
 
@@ -175,7 +184,7 @@ def test_any_problem_equals_the_paper(problem, method):
     assert_sane(got, method)
     tol = 1e-9 if W.dtype == np.float64 else 3e-4
     for n in range(len(b1)):
-        with np.errstate(divide="ignore"):          # log(M / (1 - M)) of saturated messages in the reference
+        with np.errstate(divide="ignore"):  # log(M / (1 - M)) of saturated messages in the reference
             want = _reference.run(method, W, b1[n], b2[n], T)
         # a mixed-product unit at the tie may decode either way in another precision
         if method == "mixed-product" and np.abs(want["tau_v"] - 0.5).min() < 1e-4:

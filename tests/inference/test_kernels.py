@@ -64,9 +64,12 @@ def test_philox_known_answers():
     ones = 0xFFFFFFFF
     assert philox4x32([0] * 4, [0] * 2) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
     assert philox4x32([ones] * 4, [ones] * 2) == [0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD]
-    assert philox4x32(
-        [0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344], [0xA4093822, 0x299F31D0]
-    ) == [0xD16CFE09, 0x94FDCCEB, 0x5001E420, 0x24126EA1]
+    assert philox4x32([0x243F6A88, 0x85A308D3, 0x13198A2E, 0x03707344], [0xA4093822, 0x299F31D0]) == [
+        0xD16CFE09,
+        0x94FDCCEB,
+        0x5001E420,
+        0x24126EA1,
+    ]
 
 
 @pytest.mark.parametrize("nh", [1, 3, 4, 5, 63, 64, 65, 130])
@@ -74,9 +77,14 @@ def test_draws_are_philox(nh, isa, dtype):
     """h ~ Bernoulli(p), p constant: each draw is its word of its block compared with p."""
     p, seed, step, first = 0.3, 0x123456789ABCDEF0, 5, 2**33 + 7
     got = cf.gibbs(
-        np.zeros((1, nh), dtype), np.zeros((3, 1)), np.full((3, nh), np.log(p / (1 - p))),
-        v=np.zeros((3, 1)), seed=seed, step=step, first_instance=first,
-    ).h  # fmt: skip
+        np.zeros((1, nh), dtype),
+        np.zeros((3, 1)),
+        np.full((3, nh), np.log(p / (1 - p))),
+        v=np.zeros((3, 1)),
+        seed=seed,
+        step=step,
+        first_instance=first,
+    ).h
     for n in range(3):
         instance = first + n
         key, low, high = [seed & 0xFFFFFFFF, seed >> 32], instance & 0xFFFFFFFF, instance >> 32

@@ -11,9 +11,18 @@ from helpers import CC, ROOT
 MACHINE = {"AMD64": "x86_64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 ALL = json.loads((ROOT / "csrc/isas.json").read_text())
 ISAS = ALL.get(MACHINE, ALL["other"])
-FLAGS = ["-std=gnu11", "-O1", "-g", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast",
-         "-fsanitize=address,undefined", "-fno-sanitize-recover=all", f"-I{ROOT / 'csrc'}",
-         f"-I{ROOT / 'crbm_fast/include'}"]  # fmt: skip
+FLAGS = [
+    "-std=gnu11",
+    "-O1",
+    "-g",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-ffp-contract=fast",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+    f"-I{ROOT / 'csrc'}",
+    f"-I{ROOT / 'crbm_fast/include'}",
+]
 
 
 @pytest.fixture(scope="module")

@@ -136,8 +136,12 @@ def test_ctrl_c_stops_a_long_call_within_a_second(method, n_threads):
     for N in (1, 20):
         run = subprocess.run(
             [sys.executable, "-c", INTERRUPT, method, str(n_threads), str(N)],
-            capture_output=True, text=True, timeout=120, cwd=os.path.dirname(__file__), check=False,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            timeout=120,
+            cwd=os.path.dirname(__file__),
+            check=False,
+        )
         assert run.stdout == "interrupted True True\n", run.stderr
 
 

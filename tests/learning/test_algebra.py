@@ -10,8 +10,20 @@ from crbm_fast._data import Table
 TOL = {"float32": 2e-4, "float64": 1e-11}
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 7, 3), (40, 784, 33), (784, 40, 65), (257, 300, 17), (64, 64, 0),
-                                   (0, 5, 3), (5, 0, 3), (1000, 3, 2)])  # fmt: skip
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (1, 1, 1),
+        (5, 7, 3),
+        (40, 784, 33),
+        (784, 40, 65),
+        (257, 300, 17),
+        (64, 64, 0),
+        (0, 5, 3),
+        (5, 0, 3),
+        (1000, 3, 2),
+    ],
+)
 @pytest.mark.parametrize("transpose", [(False, False), (True, False), (False, True), (True, True)])
 def test_product(rng, dtype, shape, transpose):
     m, n, k = shape
@@ -21,15 +33,20 @@ def test_product(rng, dtype, shape, transpose):
         for threads in (1, 2, 5):
             out = C.copy()
             _algebra.product(
-                out, A.T.copy() if transpose[0] else A, B.T.copy() if transpose[1] else B, transpose_a=transpose[0],
-                transpose_b=transpose[1], beta=beta, n_threads=threads,
-            )  # fmt: skip
+                out,
+                A.T.copy() if transpose[0] else A,
+                B.T.copy() if transpose[1] else B,
+                transpose_a=transpose[0],
+                transpose_b=transpose[1],
+                beta=beta,
+                n_threads=threads,
+            )
             outs.append(out)
-            np.testing.assert_array_equal(out, outs[0])        # the same bits for any number of threads
+            np.testing.assert_array_equal(out, outs[0])  # the same bits for any number of threads
         np.testing.assert_allclose(outs[0], A.astype(float) @ B + beta * C.astype(float), atol=TOL[dtype.name])
 
 
-@pytest.mark.parametrize("density", [0, 0.2, 0.49, 0.51, 1])        # below a half, rows are added up instead
+@pytest.mark.parametrize("density", [0, 0.2, 0.49, 0.51, 1])  # below a half, rows are added up instead
 @pytest.mark.parametrize("shape", [(40, 256, 784), (30, 255, 33), (3, 1, 50), (1, 700, 9)])
 def test_product_with_states(rng, dtype, isa, density, shape):
     m, n, k = shape

@@ -151,9 +151,11 @@ def test_gradient_given_pseudo_marginals(tiny, method):
 
     def objective(p):
         energies = [
-            -(p["W_vh"] * b.gamma[n]).sum() - b.tau_v[n] @ (p["b_v"] + p["W_vx"] @ x)
-            - b.tau_h[n] @ (p["b_h"] + p["W_hx"] @ x) for n, x in enumerate(X)
-        ]  # fmt: skip
+            -(p["W_vh"] * b.gamma[n]).sum()
+            - b.tau_v[n] @ (p["b_v"] + p["W_vx"] @ x)
+            - b.tau_h[n] @ (p["b_h"] + p["W_hx"] @ x)
+            for n, x in enumerate(X)
+        ]
         return np.mean(energies) - average_of(ref.free_energy, X, V)(p)
 
     assert_same(got, differences(objective, model, mu, learner.trains), atol=1e-8)
@@ -213,8 +215,15 @@ def trajectory(model, X, V, learner, **kw):
 # Where messages begin depends on which state is 0, so inference is invariant only once it has converged; where it may
 # converge to several solutions, as for max-margin learners, not even then: hence enumeration.
 CONVERGED = {"max_iter": 1000, "tol": 1e-12}
-DETERMINISTIC = [MLE(**CONVERGED), MLE("mean-field", **CONVERGED), MLE("tap", **CONVERGED), MLE("exact"),
-                 EnumeratedMSSVM(), EnumeratedLSSVM(), Logistic()]  # fmt: skip
+DETERMINISTIC = [
+    MLE(**CONVERGED),
+    MLE("mean-field", **CONVERGED),
+    MLE("tap", **CONVERGED),
+    MLE("exact"),
+    EnumeratedMSSVM(),
+    EnumeratedLSSVM(),
+    Logistic(),
+]
 
 
 def swapped(model, v, x):

@@ -11,7 +11,7 @@ from crbm_fast._data import CHUNK, Data, SparseRows, Table, permuted
 def test_permuted_is_a_permutation(n):
     got = permuted(np.arange(n), n, 1, 2)
     np.testing.assert_array_equal(np.sort(got), np.arange(n))
-    np.testing.assert_array_equal(permuted(np.arange(n)[n // 2 :], n, 1, 2), got[n // 2 :])        # any part alone
+    np.testing.assert_array_equal(permuted(np.arange(n)[n // 2 :], n, 1, 2), got[n // 2 :])  # any part alone
 
 
 def test_permutations_look_random():
@@ -22,7 +22,7 @@ def test_permutations_look_random():
     chi2 = ((counts - keys / n) ** 2 / (keys / n)).sum()
     dof = (n - 1) ** 2
     assert abs(chi2 - dof) < 5 * np.sqrt(2 * dof)
-    follows = np.mean(np.diff(tables, axis=1) == 1)        # i -> j, i + 1 -> j + 1: (n - 1) / n / (n - 1) of the time
+    follows = np.mean(np.diff(tables, axis=1) == 1)  # i -> j, i + 1 -> j + 1: (n - 1) / n / (n - 1) of the time
     assert abs(follows - 1 / n) < 5 * np.sqrt(1 / n / (keys * (n - 1)))
 
 

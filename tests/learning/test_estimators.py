@@ -64,7 +64,7 @@ def expected_failures(estimator):
     expected_failed_checks=expected_failures,
 )
 def test_scikit_learn(estimator, check):
-    with suppress(SkipTest):        # checks that do not apply: of the array API, of decision_function
+    with suppress(SkipTest):  # checks that do not apply: of the array API, of decision_function
         check(estimator)
 
 
@@ -160,14 +160,16 @@ def test_bad_parameters(kind, parameters, error, message, labels):
 def test_fit_hands_its_options_to_train(labels):
     X, Y = labels
     options = {
-        "centering": "features", "averaging": 0.9, "rates": {"W_vx": 0.5}, "start": "logistic", "schedule": "linear",
-    }  # fmt: skip
+        "centering": "features",
+        "averaging": 0.9,
+        "rates": {"W_vx": 0.5},
+        "start": "logistic",
+        "schedule": "linear",
+    }
     fitted = CRBMClassifier(**QUICK, learner="mle", **options).fit(X, Y)
     seed = int(np.random.RandomState(0).randint(2**31 - 1))
     model = cf.CRBM(5, 8, 12, seed=seed, dtype="float64")
-    cf.train(
-        model, X, Y, "mle", epochs=20, batch_size=16, learning_rate=0.05, weight_decay=0.001, seed=seed, **options
-    )
+    cf.train(model, X, Y, "mle", epochs=20, batch_size=16, learning_rate=0.05, weight_decay=0.001, seed=seed, **options)
     for name, p in model.parameters().items():
         np.testing.assert_array_equal(fitted.model_.parameters()[name], p)
 
@@ -332,7 +334,7 @@ def test_partial_fit_learns_from_a_stream(rng):
         stream.partial_fit(X[first : first + 50], Y[first : first + 50])
     whole = CRBMClassifier(batch_size=10, epochs=1, random_state=0).fit(X, Y)
     error, want = ((classifier.predict(X_test) != Y_test).mean() for classifier in (stream, whole))
-    assert error < want + 0.02        # seen: 0.28 to 0.30 both; 0.44 without looking at x
+    assert error < want + 0.02  # seen: 0.28 to 0.30 both; 0.44 without looking at x
     assert stream.history_[-1].epoch == 40
 
 
@@ -346,7 +348,7 @@ def test_partial_fit_after_fit_and_with_other_parameters(labels):
         classifier.set_params(**parameters).partial_fit(X, Y)
         epochs += 1
         assert len(classifier.history_) == epochs
-    assert classifier.history_.best_epoch is None        # the model has moved on
+    assert classifier.history_.best_epoch is None  # the model has moved on
 
 
 def test_partial_fit_keeps_its_labels(labels):

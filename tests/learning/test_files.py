@@ -135,8 +135,12 @@ def pack(path, contents, compression=zipfile.ZIP_STORED):
 
 
 def meta(**changes):
-    good = {"format": "crbm_fast model", "version": 1, "model": "CRBM",
-            "inference": {"method": "sum-product", "max_iter": 5, "tol": 0.001, "damping": 0.0}}  # fmt: skip
+    good = {
+        "format": "crbm_fast model",
+        "version": 1,
+        "model": "CRBM",
+        "inference": {"method": "sum-product", "max_iter": 5, "tol": 0.001, "damping": 0.0},
+    }
     return np.frombuffer(json.dumps(good | changes).encode(), np.uint8)
 
 

@@ -1,6 +1,5 @@
 """Learners: gradients against finite differences, moments against enumeration, results on a planted problem."""
 
-
 import numpy as np
 import pytest
 import scipy.sparse
@@ -49,7 +48,7 @@ def test_gradient_of_a_plain_rbm(rng):
     V = rng.random((6, 4)) < 0.5
     got, low = gradient(model, MLE("exact"), None, V)
     assert_same(got, finite_differences(ref.log_likelihood, model, None, V), atol=1e-8)
-    assert len(low.v) == 1        # one inference for the whole batch
+    assert len(low.v) == 1  # one inference for the whole batch
 
 
 @pytest.mark.parametrize("method", ["sum-product", "mean-field", "tap"])
@@ -69,7 +68,7 @@ def test_gradient_from_pseudo_marginals(rng, method):
         want["b_v"] += (v - r["tau_v"]) / len(X)
         want["b_h"] += (mu - r["tau_h"]) / len(X)
     got, low = gradient(model, MLE(method, tol=0), X, V, epoch=1)
-    assert (low.n_iter == 8).all()        # T = 7 + epoch
+    assert (low.n_iter == 8).all()  # T = 7 + epoch
     assert_same(got, want, atol=1e-10)
 
 
@@ -112,7 +111,7 @@ def test_cd_moments_against_enumeration(rng):
         sigma = np.sqrt(np.var(low.v, axis=0) / len(V))
         assert (np.abs(got["b_v"] - exact["b_v"]) < 4.5 * sigma).all()
         assert np.abs(got["W_vh"] - exact["W_vh"]).max() < 4.5 * 0.5 / np.sqrt(len(V))
-    model.b_v[1] += 0.5        # the test can fail: another model's moments are far off
+    model.b_v[1] += 0.5  # the test can fail: another model's moments are far off
     wrong, _ = gradient(model, MLE("exact"), x[None], v[None])
     assert (np.abs(got["b_v"] - wrong["b_v"]) > 8 * sigma).any()
 
@@ -151,7 +150,7 @@ def test_percloss_updates_only_on_lower_free_energy(rng):
     model = make_crbm(rng, 6, 4, 2, scale=1)
     X, V = rng.normal(size=(200, 2)), (rng.random((200, 6)) < 0.5).astype(np.float32)
     best = model.predict(X, method="mixed-product").astype(np.float32)
-    V[:50] = best[:50]                           # where the truth is hard to beat
+    V[:50] = best[:50]  # where the truth is hard to beat
     _, low = gradient(model, PercLoss(k=5), X, V, seed=1)
     moved = (low.v != V).any(axis=1)
     F_rival, F_truth = model.free_energy(low.v, X), model.free_energy(V, X)
@@ -191,9 +190,16 @@ def test_logistic_agrees_with_scikit_learn(rng):
     model = cf.CRBM(3, 2, 4, dtype="float64")
     C = 2.0
     cf.train(
-        model, X, V, "logistic", epochs=800, batch_size=300, learning_rate=0.3, schedule="linear",
+        model,
+        X,
+        V,
+        "logistic",
+        epochs=800,
+        batch_size=300,
+        learning_rate=0.3,
+        schedule="linear",
         weight_decay=1 / (C * len(X)),
-    )  # fmt: skip
+    )
     for i in range(3):
         theirs = LogisticRegression(C=C, tol=1e-10, max_iter=10000).fit(X, V[:, i])
         np.testing.assert_allclose(model.W_vx[i], theirs.coef_[0], atol=2e-5)
@@ -203,15 +209,27 @@ def test_logistic_agrees_with_scikit_learn(rng):
 
 # --- all learners, one suite --------------------------------------------------------------------------------------
 
-EVERY = [MLE(), MLE("mean-field"), MLE("tap"), MLE("exact"), CD(), CD(k=3, start="random"), CD(start="logistic"), PCD(),
-         PercLoss(), MSSVM(), LSSVM(), Logistic()]  # fmt: skip
+EVERY = [
+    MLE(),
+    MLE("mean-field"),
+    MLE("tap"),
+    MLE("exact"),
+    CD(),
+    CD(k=3, start="random"),
+    CD(start="logistic"),
+    PCD(),
+    PercLoss(),
+    MSSVM(),
+    LSSVM(),
+    Logistic(),
+]
 
 
 @pytest.mark.parametrize("learner", EVERY, ids=repr)
 def test_gradients_are_means_over_the_batch(rng, learner, dtype):
     """A batch of copies has the gradient of one; deterministic learners only, and sampling ones with large biases."""
     model = make_crbm(rng, 5, 4, 3, scale=0.3, dtype=dtype)
-    model.b_v, model.b_h = 200 * rng.choice([-1, 1], 5), 200 * rng.choice([-1, 1], 4)       # nothing left to chance
+    model.b_v, model.b_h = 200 * rng.choice([-1, 1], 5), 200 * rng.choice([-1, 1], 4)  # nothing left to chance
     x, v = rng.normal(size=3), rng.random(5) < 0.5
     one, _ = gradient(model, learner, x[None], v[None])
     many, _ = gradient(model, learner, np.tile(x, (7, 1)), np.tile(v, (7, 1)))

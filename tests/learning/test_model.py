@@ -66,7 +66,7 @@ def test_conditionals(small):
 @pytest.mark.parametrize("method", ["sum-product", "mixed-product", "max-product", "mean-field", "tap", "exact"])
 def test_predictions_are_those_of_the_engine(rng, method):
     model = make_crbm(rng, 5, 4, 3)
-    X = rng.normal(size=(1500, 3))                # more than a chunk
+    X = rng.normal(size=(1500, 3))  # more than a chunk
     b = cf.infer(model.W_vh, *model.biases(X), method=method, max_iter=30, tol=1e-5)
     np.testing.assert_array_equal(model.predict_proba(X, method=method, max_iter=30, tol=1e-5), b.tau_v)
     predicted = model.predict(X, method=method, max_iter=30, tol=1e-5)
@@ -94,7 +94,7 @@ def test_where_mean_field_starts_is_kept(rng, tmp_path):
     for got in (model, cf.CRBM.load(tmp_path / "m.npz")):
         np.testing.assert_array_equal(got.predict_proba(X), b.tau_v)
         np.testing.assert_array_equal(got.predict_proba(X, init=None), default)
-        got.predict(X, method="sum-product")             # which has no such start
+        got.predict(X, method="sum-product")  # which has no such start
     with pytest.raises(ValueError, match="init='visible' is for mean-field and tap"):
         model.predict(X, method="sum-product", init="visible")
 
@@ -159,7 +159,7 @@ def test_bethe_is_close_where_coupling_is_weak(rng):
     exact = model.log_likelihood(V, X, method="exact")
     assert np.abs(model.log_likelihood(V, X, method="bethe") - exact).max() < 1e-3
     mean_field = model.log_likelihood(V, X, method="mean-field")
-    assert (mean_field >= exact - 1e-9).all()        # mean field's log Z is a lower bound
+    assert (mean_field >= exact - 1e-9).all()  # mean field's log Z is a lower bound
     assert np.abs(mean_field - exact).max() > np.abs(model.log_likelihood(V, X) - exact).max()
 
 
@@ -295,7 +295,7 @@ def test_copy_is_independent(rng):
         (lambda m: cf.RBM.from_parameters(np.zeros((5, 4)), W_vx=np.zeros((5, 3))), ValueError, "no features"),
         (lambda m: cf.Inference(damping=1.0), ValueError, r"damping=1 is outside \[0, 1\)"),
     ],
-)  # fmt: skip
+)
 def test_errors(rng, call, kind, message):
     with pytest.raises(kind, match=message):
         call(make_crbm(rng, 5, 4, 3))
@@ -305,9 +305,16 @@ def test_overflow_is_an_error_not_a_number():
     big = [[1e20, -1e20]]
     model = cf.CRBM.from_parameters(np.zeros((2, 1)), W_hx=big, W_vx=big * 2, dtype="float32")
     x = [[1e20, 1e20]]
-    for call in (model.biases, model.predict, lambda x: model.free_energy([[0, 1]], x),
-                 lambda x: model.energy([[0, 1]], [[1]], x), lambda x: model.conditional_h([[0, 1]], x),
-                 lambda x: model.conditional_v([[1]], x), model.log_partition, model.sample):  # fmt: skip
+    for call in (
+        model.biases,
+        model.predict,
+        lambda x: model.free_energy([[0, 1]], x),
+        lambda x: model.energy([[0, 1]], [[1]], x),
+        lambda x: model.conditional_h([[0, 1]], x),
+        lambda x: model.conditional_v([[1]], x),
+        model.log_partition,
+        model.sample,
+    ):
         with pytest.raises(ValueError, match="scale the features or the weights"):
             call(x)
     broken = cf.CRBM(2, 1, 2)

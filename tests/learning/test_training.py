@@ -94,10 +94,19 @@ def test_averaging_and_centering_are_their_formulas(rng, decay, units):
         seen.append({name: a.copy() for name, a in average.items()})
     got = []
     cf.train(
-        model, X, V, MLE("exact"), epochs=6, batch_size=10, optimizer=SGD(learning_rate=0.1, momentum=0),
-        weight_decay=0.05, rates=RATES, centering="all" if units else "features", averaging=decay,
+        model,
+        X,
+        V,
+        MLE("exact"),
+        epochs=6,
+        batch_size=10,
+        optimizer=SGD(learning_rate=0.1, momentum=0),
+        weight_decay=0.05,
+        rates=RATES,
+        centering="all" if units else "features",
+        averaging=decay,
         callbacks=[lambda e, m: got.append({name: a.copy() for name, a in m.parameters().items()})],
-    )  # fmt: skip
+    )
     for ours, theirs in zip(got, seen, strict=True):
         for name, a in theirs.items():
             np.testing.assert_allclose(ours[name], a, atol=1e-12, err_msg=name)
@@ -118,15 +127,22 @@ def test_the_best_epoch_is_one_of_the_average():
     X, V = denoising(60)
     valid, seen = denoising(200, seed=9), {}
     model, history = fit(
-        "cd", data=(X, V), epochs=30, validation=valid, learning_rate=0.05, centering="all", averaging=0.95,
+        "cd",
+        data=(X, V),
+        epochs=30,
+        validation=valid,
+        learning_rate=0.05,
+        centering="all",
+        averaging=0.95,
         callbacks=[lambda e, m: seen.update({e.epoch: (np.mean(m.predict(valid[0]) != valid[1]), m.copy())})],
-    )  # fmt: skip
+    )
     assert history.column("valid_error") == [error for error, _ in seen.values()]
     assert_same_parameters(model, seen[history.best_epoch][1])
     np.testing.assert_allclose(
         history[-1].weight_norm,
-        np.sqrt(sum((p.astype(float) ** 2).sum() for p in seen[30][1].parameters().values())), rtol=1e-6,
-    )  # fmt: skip
+        np.sqrt(sum((p.astype(float) ** 2).sum() for p in seen[30][1].parameters().values())),
+        rtol=1e-6,
+    )
 
 
 def test_a_rate_of_0_keeps_a_block():
@@ -157,7 +173,7 @@ def exact_gradient(p, X, V):
 def test_history_tells_what_happened():
     model, history = fit(MLE(tol=1e-3), validation=0.25, epochs=5)
     assert history.column("epoch") == [1, 2, 3, 4, 5]
-    assert history.column("max_iter") == [8, 9, 10, 11, 12]        # T = 7 + epoch
+    assert history.column("max_iter") == [8, 9, 10, 11, 12]  # T = 7 + epoch
     for e in history:
         assert 0 <= e.train_error < 0.6
         assert 0 <= e.valid_error < 0.6
@@ -176,8 +192,8 @@ def test_history_tells_what_happened():
         history.column("loss")
     lines = str(history).splitlines()
     assert len(lines) == 6
-    assert len({len(line) for line in lines}) == 1        # aligned
-    assert sum("*" in line for line in lines) == 1        # the best epoch
+    assert len({len(line) for line in lines}) == 1  # aligned
+    assert sum("*" in line for line in lines) == 1  # the best epoch
     assert model.inference == cf.Inference("sum-product", 7 + history.best_epoch)
 
 
@@ -197,7 +213,7 @@ def test_errors_in_the_history_are_those_of_predict():
     X_valid, V_valid = denoising(100, seed=5)
     model, history = fit(validation=(X_valid, V_valid), epochs=1)
     assert history[0].valid_error == np.mean(model.predict(X_valid) != V_valid)
-    assert history[0].train_error == np.mean(model.predict(X) != V)        # fewer than 1000: all of them
+    assert history[0].train_error == np.mean(model.predict(X) != V)  # fewer than 1000: all of them
 
 
 def test_sampling_learners_have_no_convergence():
@@ -322,7 +338,7 @@ def test_resuming_gives_the_same_bits(tmp_path, learner, optimizer, more):
     for name in ("epoch", "train_error", "valid_error", "gradient_norm", "weight_norm"):
         assert resumed_history.column(name) == history.column(name)
     assert resumed_history.best_epoch == history.best_epoch
-    again, _ = fit(learner, epochs=6, checkpoint=path, resume=True, **kw)        # nothing left to do
+    again, _ = fit(learner, epochs=6, checkpoint=path, resume=True, **kw)  # nothing left to do
     assert_same_parameters(whole, again)
     assert os.listdir(tmp_path) == ["run.npz"]
 
@@ -387,7 +403,7 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path, learner, more):
     while kills < 4:
         process = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": ""}, cwd=tmp_path)
         mark = checkpoint.stat().st_mtime_ns if checkpoint.exists() else None
-        while process.poll() is None:                       # until a checkpoint of its own is there
+        while process.poll() is None:  # until a checkpoint of its own is there
             if checkpoint.exists() and checkpoint.stat().st_mtime_ns != mark:
                 break
             time.sleep(0.001)
@@ -437,9 +453,14 @@ def test_numbers_of_numpy_can_be_kept(tmp_path):
     path = tmp_path / "run.npz"
     learner = CD(k=np.int64(2), max_iter=np.int32(4), tol=np.float32(0.5))
     model, _ = fit(
-        learner, epochs=np.int64(2), checkpoint=path, optimizer=SGD(momentum=np.float64(0.5)),
-        learning_rate=np.float32(0.25), weight_decay=np.float32(0), seed=np.uint8(3),
-    )  # fmt: skip
+        learner,
+        epochs=np.int64(2),
+        checkpoint=path,
+        optimizer=SGD(momentum=np.float64(0.5)),
+        learning_rate=np.float32(0.25),
+        weight_decay=np.float32(0),
+        seed=np.uint8(3),
+    )
     model.save(tmp_path / "model.npz")
     assert cf.CRBM.load(tmp_path / "model.npz").inference == model.inference
 
@@ -548,7 +569,7 @@ def test_memory_maps_and_dtypes_give_the_same_bits(tmp_path):
         maps.append(np.load(tmp_path / f"{name}.npy", mmap_mode="r"))
     got, _ = fit(data=tuple(maps), checkpoint=tmp_path / "run.npz")
     assert_same_parameters(want, got)
-    resumed, _ = fit(checkpoint=tmp_path / "run.npz", resume=True)        # the same contents, another layout
+    resumed, _ = fit(checkpoint=tmp_path / "run.npz", resume=True)  # the same contents, another layout
     assert_same_parameters(want, resumed)
     got, _ = fit(data=(np.asfortranarray(X), np.repeat(V, 2, axis=1)[:, ::2]))
     assert_same_parameters(want, got)
@@ -574,7 +595,7 @@ def test_memory_does_not_grow_with_the_data():
         cf.train(model, V, V, CD(max_iter=1), epochs=1, batch_size=500, validation=0.1, centering="all")
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] - peaks[0] < 100_000        # a byte per entry would be 5 MB, an index 640,000 bytes
+    assert peaks[1] - peaks[0] < 100_000  # a byte per entry would be 5 MB, an index 640,000 bytes
 
 
 # --- errors -------------------------------------------------------------------------------------------------------

@@ -36,14 +36,23 @@ METHODS = ("sum-product", "mixed-product", "max-product", "mean-field", "tap")
 def environment():
     """What bits may depend on beside the package's own code."""
     config = cf.show_config("dicts")
-    cpu = next(
-        (line.split(":", 1)[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
-        platform.processor(),
-    ) if Path("/proc/cpuinfo").exists() else platform.processor()
+    cpu = (
+        next(
+            (
+                line.split(":", 1)[1].strip()
+                for line in Path("/proc/cpuinfo").read_text().splitlines()
+                if "model name" in line
+            ),
+            platform.processor(),
+        )
+        if Path("/proc/cpuinfo").exists()
+        else platform.processor()
+    )
     return {
-        "cpu": cpu, "libc": " ".join(platform.libc_ver()),
+        "cpu": cpu,
+        "libc": " ".join(platform.libc_ver()),
         **{name: config[name] for name in ("machine", "numpy", "scipy", "BLAS", "available here")},
-    }  # fmt: skip
+    }
 
 
 def digest(*values):
@@ -75,7 +84,7 @@ def problem(nv, nh, N, dtype, scale=0.3, seed=0):
 def inference_cases():
     for dtype, method, isa in itertools.product(("float32", "float64"), METHODS, _ckernels.available_isas()):
         head = f"{method} {dtype} {isa}"
-        gammas = (False,) if method == "mixed-product" else (True, "sum")        # mixed-product: Eq. 18 since 14
+        gammas = (False,) if method == "mixed-product" else (True, "sum")  # mixed-product: Eq. 18 since 14
 
         def run(n_threads, *shape, dtype=dtype, method=method, isa=isa, scale=0.3, fixed=None, **options):
             before = _ckernels.active_isa()
@@ -93,26 +102,38 @@ def inference_cases():
 
         everything = {"log_z": True, "messages": True}
         for gamma in gammas:
-            yield f"{head} 130x37x70 gamma={gamma}", lambda n, g=gamma, r=run: r(
-                n, 130, 37, 70, max_iter=12, tol=1e-4, gamma=g, **everything
+            yield (
+                f"{head} 130x37x70 gamma={gamma}",
+                lambda n, g=gamma, r=run: r(n, 130, 37, 70, max_iter=12, tol=1e-4, gamma=g, **everything),
             )
-            yield f"{head} fixed iterations gamma={gamma}", lambda n, g=gamma, r=run: r(
-                n, 65, 33, 30, max_iter=5, tol=0, gamma=g
+            yield (
+                f"{head} fixed iterations gamma={gamma}",
+                lambda n, g=gamma, r=run: r(n, 65, 33, 30, max_iter=5, tol=0, gamma=g),
             )
-        yield f"{head} damped", lambda n, r=run, g=gammas[-1]: r(
-            n, 65, 33, 30, max_iter=9, damping=0.4, gamma=g, **everything
+        yield (
+            f"{head} damped",
+            lambda n, r=run, g=gammas[-1]: r(n, 65, 33, 30, max_iter=9, damping=0.4, gamma=g, **everything),
         )
-        yield f"{head} evidence", lambda n, r=run, g=gammas[-1]: r(n, 65, 33, 30, fixed=3, max_iter=9, gamma=g, **everything)
-        yield f"{head} strong weights", lambda n, r=run, g=gammas[-1]: r(
-            n, 65, 33, 30, scale=60, max_iter=9, gamma=g, **everything
+        yield (
+            f"{head} evidence",
+            lambda n, r=run, g=gammas[-1]: r(n, 65, 33, 30, fixed=3, max_iter=9, gamma=g, **everything),
         )
-        yield f"{head} one RBM", lambda n, r=run, g=gammas[0]: r(n, 40, 20, 1, max_iter=9, tol=1e-3, gamma=g, **everything)
+        yield (
+            f"{head} strong weights",
+            lambda n, r=run, g=gammas[-1]: r(n, 65, 33, 30, scale=60, max_iter=9, gamma=g, **everything),
+        )
+        yield (
+            f"{head} one RBM",
+            lambda n, r=run, g=gammas[0]: r(n, 40, 20, 1, max_iter=9, tol=1e-3, gamma=g, **everything),
+        )
         if isa == _ckernels.available_isas()[0]:
-            yield f"{head} threads over instances", lambda n, r=run, g=gammas[-1]: r(
-                n, 300, 200, 45, max_iter=6, tol=1e-3, gamma=g, **everything
+            yield (
+                f"{head} threads over instances",
+                lambda n, r=run, g=gammas[-1]: r(n, 300, 200, 45, max_iter=6, tol=1e-3, gamma=g, **everything),
             )
-            yield f"{head} threads over rows", lambda n, r=run, g=gammas[0]: r(
-                n, 1100, 500, 1, max_iter=4, tol=0, gamma=g, log_z=True
+            yield (
+                f"{head} threads over rows",
+                lambda n, r=run, g=gammas[0]: r(n, 1100, 500, 1, max_iter=4, tol=0, gamma=g, log_z=True),
             )
     for dtype, method in itertools.product(("float32", "float64"), METHODS):
 
@@ -127,12 +148,18 @@ def inference_cases():
 
         yield f"{method} {dtype} warm start", warm
     for dtype, method in itertools.product(("float32", "float64"), ("mean-field", "tap")):
-        yield f"{method} {dtype} visible first", lambda n, d=dtype, m=method: beliefs(
-            cf.infer(*problem(65, 33, 30, d), method=m, init="visible", max_iter=7, tol=0, n_threads=n)
+        yield (
+            f"{method} {dtype} visible first",
+            lambda n, d=dtype, m=method: beliefs(
+                cf.infer(*problem(65, 33, 30, d), method=m, init="visible", max_iter=7, tol=0, n_threads=n)
+            ),
         )
     for dtype in ("float32", "float64"):
-        yield f"exact {dtype}", lambda n, d=dtype: beliefs(
-            cf.infer(*problem(30, 9, 4, d), method="exact", gamma=True, log_z=True, n_threads=n)
+        yield (
+            f"exact {dtype}",
+            lambda n, d=dtype: beliefs(
+                cf.infer(*problem(30, 9, 4, d), method="exact", gamma=True, log_z=True, n_threads=n)
+            ),
         )
 
 
@@ -217,10 +244,14 @@ def learning_cases():
         "adam": {},
         "sgd": {"optimizer": "sgd", "schedule": "cosine", "weight_decay": 0.01},
         "all": {
-            "start": "logistic", "centering": "all", "averaging": 0.9, "rates": {"W_vx": 0.5}, "schedule": "linear",
+            "start": "logistic",
+            "centering": "all",
+            "averaging": 0.9,
+            "rates": {"W_vx": 0.5},
+            "schedule": "linear",
             "validation": 0.2,
         },
-    }  # fmt: skip
+    }
     for (name, learner), dtype, (kind, more) in itertools.product(
         learners().items(), ("float32", "float64"), options.items()
     ):
@@ -228,7 +259,9 @@ def learning_cases():
         def fit(n_threads, learner=learner, dtype=dtype, more=more):
             model = cf.CRBM(60, 24, 50, dtype=dtype, n_threads=n_threads, seed=2)
             history = cf.train(model, X, V, learner, epochs=3, batch_size=32, seed=5, progress=False, **more)
-            numbers = [[e.train_error, e.gradient_norm, e.weight_norm, e.n_iter or 0, e.converged or 0] for e in history]
+            numbers = [
+                [e.train_error, e.gradient_norm, e.weight_norm, e.n_iter or 0, e.converged or 0] for e in history
+            ]
             return digest(*model.parameters().values(), numbers, model.predict(X), model.predict_proba(X))
 
         yield f"train {name} {dtype} {kind}", fit
@@ -284,18 +317,38 @@ def estimator_cases():
 
 def command_cases():
     def command(n_threads):
-        from importlib.metadata import entry_points
-
-        main = next(iter(entry_points(group="console_scripts", name="crbm-fast"))).load()
+        try:
+            from crbm_fast.cli import main
+        except ImportError:
+            from crbm_fast._cli import main
         X, V = images()
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
             data, model, out = (str(Path(folder, name)) for name in ("data.npz", "model.npz", "out.npz"))
             np.savez(data, X=X, V=V)
             with contextlib.redirect_stderr(io.StringIO()):
-                assert main([
-                    "train", data, "--out", model, "--hidden", "16", "--epochs", "3", "--validation", "0.2",
-                    "--start", "logistic", "--averaging", "0.9", "--threads", str(n_threads),
-                ]) == 0  # fmt: skip
+                assert (
+                    main(
+                        [
+                            "train",
+                            data,
+                            "--out",
+                            model,
+                            "--hidden",
+                            "16",
+                            "--epochs",
+                            "3",
+                            "--validation",
+                            "0.2",
+                            "--start",
+                            "logistic",
+                            "--averaging",
+                            "0.9",
+                            "--threads",
+                            str(n_threads),
+                        ]
+                    )
+                    == 0
+                )
                 assert main(["predict", model, data, "--out", out, "--threads", str(n_threads)]) == 0
             with np.load(out) as found:
                 return digest(found["V"], *cf.CRBM.load(model).parameters().values())

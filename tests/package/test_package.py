@@ -49,9 +49,10 @@ def test_stubs_name_what_the_compiled_module_has(name):
     tree = ast.parse((ROOT / "crbm_fast" / f"{name}.pyi").read_text())
     declared = {n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
     real = {
-        n for n, value in vars(module).items()
+        n
+        for n, value in vars(module).items()
         if not n.startswith("_") and callable(value) and getattr(value, "__module__", None) == module.__name__
-    }  # fmt: skip
+    }
     assert declared == real
 
 
@@ -84,8 +85,9 @@ def test_importing_the_unbuilt_sources_gets_a_clear_error(tmp_path):
     package = tmp_path / "crbm_fast"
     package.mkdir()
     (package / "__init__.py").write_text((ROOT / "crbm_fast" / "__init__.py").read_text())
-    run = subprocess.run([sys.executable, "-S", "-c", "import crbm_fast"], capture_output=True, text=True, check=False,
-                         cwd=tmp_path)  # fmt: skip
+    run = subprocess.run(
+        [sys.executable, "-S", "-c", "import crbm_fast"], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
     assert "crbm_fast is not built here" in run.stderr
 
 
@@ -118,7 +120,7 @@ def test_readme_example_of_inference_runs():
 
 def test_readme_example_of_samplers_runs():
     names = readme_example("samplers")
-    at = (2 * names["state"].v - 1) @ names["W"][:, 0] / 64           # overlap with the pattern: 1 or -1
+    at = (2 * names["state"].v - 1) @ names["W"][:, 0] / 64  # overlap with the pattern: 1 or -1
     assert (abs(at) > 0.9).all()
     assert abs((at > 0).mean() - 0.5) < 0.06
 
@@ -130,5 +132,5 @@ def test_readme_example_of_learning_runs(tmp_path, monkeypatch, capsys):
     logistic = cf.CRBM(64, 0, 64)
     X, V = names["X"], names["V"]
     cf.train(logistic, X[:4000], V[:4000], "logistic", epochs=10, learning_rate=0.01, validation=0.1)
-    assert 0.13 < np.mean(logistic.predict(X[4000:]) != V[4000:]) < 0.16        # what the comment says
+    assert 0.13 < np.mean(logistic.predict(X[4000:]) != V[4000:]) < 0.16  # what the comment says
     assert len(capsys.readouterr().out.splitlines()) == 11

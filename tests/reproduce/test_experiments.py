@@ -55,9 +55,14 @@ ROOT = Path(__file__).parents[2]
 FULL = Path(os.environ.get("CRBM_FAST_DATA") or ROOT.parent / "shared" / "data")
 
 TINY = Scale(
-    "small", nh=6, digits=True, train=60, validation=20, test=30,
+    "small",
+    nh=6,
+    digits=True,
+    train=60,
+    validation=20,
+    test=30,
     keywords={"epochs": 2, "batch_size": 20, "start": None},
-)  # fmt: skip
+)
 IN_TABLES = [task.name for pair in tasks.TABLES.values() for task in pair]
 
 
@@ -104,7 +109,7 @@ def test_corruptions_are_the_papers(name):
     parts = task.load(TINY)
     background = 1 if task.data == "caltech" else 0
     for X, V in parts.values():
-        assert (V[:, [0, 27, 756, 783]] == background).all()        # corners: outside of every digit
+        assert (V[:, [0, 27, 756, 783]] == background).all()  # corners: outside of every digit
         changed = X != V
         if task.kind == "noisy":
             assert set(changed.sum(axis=1)) == {{10: 78, 20: 157}[task.level]}
@@ -157,10 +162,15 @@ def test_methods_are_the_papers():
     assert (made["CD-1"].k, made["CD-10"].k, made["CD-PercLoss"].k) == (1, 10, 10)
     tested = {name: learner.inference(3).method for name, learner in made.items() if name != "LR"}
     assert tested == {
-        "CD-1": "mean-field", "CD-10": "mean-field", "CD-PercLoss": "mean-field", "MLE-MF": "mean-field",
-        "MLE-BP": "sum-product", "LSSVM": "max-product", "MSSVM": "mixed-product",
-    }  # fmt: skip
-    assert made["MLE-BP"].inference(10) == cf.Inference("sum-product", 17, 1e-3, 0.0)        # T = 7 + epoch, no damping
+        "CD-1": "mean-field",
+        "CD-10": "mean-field",
+        "CD-PercLoss": "mean-field",
+        "MLE-MF": "mean-field",
+        "MLE-BP": "sum-product",
+        "LSSVM": "max-product",
+        "MSSVM": "mixed-product",
+    }
+    assert made["MLE-BP"].inference(10) == cf.Inference("sum-product", 17, 1e-3, 0.0)  # T = 7 + epoch, no damping
 
 
 def test_committed_hyperparameters():
@@ -173,9 +183,13 @@ def test_committed_hyperparameters():
             assert set(chosen.train) <= set(keywords), (task, name)
             chosen.make_learner(method)
             chosen.make_model(4, 2, 4, seed=0, n_threads=1)
-    tried = [(name, t.get("init")) for by_method in contents["search"]["trials"].values()
-             for name, listed in by_method.items() for t in listed]  # fmt: skip
-    assert len(set(Counter(tried).values())) == 1        # one budget
+    tried = [
+        (name, t.get("init"))
+        for by_method in contents["search"]["trials"].values()
+        for name, listed in by_method.items()
+        for t in listed
+    ]
+    assert len(set(Counter(tried).values())) == 1  # one budget
 
 
 def test_recipes_make_the_initial_model():
@@ -241,13 +255,19 @@ def test_the_hash_tells_runs_apart(monkeypatch):
 
 def test_the_papers_cells():
     cells = {
-        ("mnist-noisy-10", "LR", "all"): 1.960, ("mnist-noisy-10", "MLE-BP", "changed"): 10.718,
-        ("mnist-noisy-20", "CD-PercLoss", "all"): 3.970, ("mnist-noisy-20", "MSSVM", "changed"): 10.627,
-        ("mnist-occluded-8", "CD-10", "changed"): 67.925, ("mnist-occluded-8", "MLE-BP", "all"): 1.329,
-        ("mnist-occluded-12", "MSSVM", "changed"): 35.712, ("mnist-occluded-12", "CD-1", "all"): 3.983,
-        ("caltech-noisy-20", "MLE-MF", "all"): 5.617, ("caltech-noisy-20", "LSSVM", "changed"): 11.468,
-        ("caltech-occluded-12", "MSSVM", "all"): 4.534, ("caltech-occluded-12", "CD-10", "changed"): 21.087,
-    }  # fmt: skip
+        ("mnist-noisy-10", "LR", "all"): 1.960,
+        ("mnist-noisy-10", "MLE-BP", "changed"): 10.718,
+        ("mnist-noisy-20", "CD-PercLoss", "all"): 3.970,
+        ("mnist-noisy-20", "MSSVM", "changed"): 10.627,
+        ("mnist-occluded-8", "CD-10", "changed"): 67.925,
+        ("mnist-occluded-8", "MLE-BP", "all"): 1.329,
+        ("mnist-occluded-12", "MSSVM", "changed"): 35.712,
+        ("mnist-occluded-12", "CD-1", "all"): 3.983,
+        ("caltech-noisy-20", "MLE-MF", "all"): 5.617,
+        ("caltech-noisy-20", "LSSVM", "changed"): 11.468,
+        ("caltech-occluded-12", "MSSVM", "all"): 4.534,
+        ("caltech-occluded-12", "CD-10", "changed"): 21.087,
+    }
     for cell, value in cells.items():
         assert claims.paper_cell(*cell) == value
     assert claims.paper_cell("mnist-occluded-16", "CD-10", "all") is None
@@ -260,9 +280,12 @@ def fake(task, method, error_all, error_changed, wrong=(1, 1)):
     """A result with these errors in percent; equal counts have no standard error."""
     counts = results.pack_counts(np.array(wrong))
     test = {
-        "all": error_all / 100, "changed": error_changed / 100, "wrong": counts, "wrong_changed": counts,
+        "all": error_all / 100,
+        "changed": error_changed / 100,
+        "wrong": counts,
+        "wrong_changed": counts,
         "pixels": {"all": 784 * len(wrong), "changed": 10 * len(wrong)},
-    }  # fmt: skip
+    }
     return {"name": f"{task}/{method}", "method": method, "error": None, "test": test, "scale": {"name": "full"}}
 
 
@@ -290,7 +313,7 @@ def test_claims_that_fail_say_so():
     claim = claims.CLAIMS[0]
     assert (claim.task, claim.lower) == (tasks.NOISY_10, ("MLE-BP",))
     found["mnist-noisy-10/CD-10"] = fake("mnist-noisy-10", "CD-10", 1.5, 10)
-    found["mnist-noisy-10/LR"] = fake("mnist-noisy-10", "LR", 1.69, 10, wrong=(0, 1000))        # a large standard error
+    found["mnist-noisy-10/LR"] = fake("mnist-noisy-10", "LR", 1.69, 10, wrong=(0, 1000))  # a large standard error
     found["mnist-noisy-10/LSSVM"]["error"] = {"type": "DivergenceError", "message": "", "final": True}
     text = claims.sentence(found, claim)
     assert text == (
@@ -310,7 +333,7 @@ def test_the_standard_error_is_that_of_paired_differences(rng):
     np.testing.assert_allclose(claims.standard_error(one), 100 * a.std(ddof=1) / 500**0.5 / 784)
     np.testing.assert_allclose(claims.standard_error(one, other), 100 * b.std(ddof=1) / 500**0.5 / 784)
     np.testing.assert_allclose(claims.standard_error(one, other, "changed"), 100 * b.std(ddof=1) / 500**0.5 / 10)
-    assert claims.standard_error(one, fake("t", "b", 1, 1, (1, 2))) == np.inf        # other images
+    assert claims.standard_error(one, fake("t", "b", 1, 1, (1, 2))) == np.inf  # other images
 
 
 def test_improvement_in_words():
@@ -357,9 +380,27 @@ def test_every_run_has_a_result(whole):
     for name, result in found.items():
         assert result["error"] is None, name
         assert set(result) == {
-            "format", "version", "name", "hash", "task", "method", "learner", "scale", "recipe", "seed", "images",
-            "history", "best_epoch", "inference", "validation", "test", "demo", "warnings", "error", "made",
-        }  # fmt: skip
+            "format",
+            "version",
+            "name",
+            "hash",
+            "task",
+            "method",
+            "learner",
+            "scale",
+            "recipe",
+            "seed",
+            "images",
+            "history",
+            "best_epoch",
+            "inference",
+            "validation",
+            "test",
+            "demo",
+            "warnings",
+            "error",
+            "made",
+        }
         assert result["images"] == {"train": 60, "validation": 20, "test": 30}
         assert result["history"]["epoch"] == [1, 2]
         valid = result["history"]["valid_error"]
@@ -372,7 +413,7 @@ def test_every_run_has_a_result(whole):
         inference = result["inference"]
         assert inference["method"] in INFERENCES
         if result["method"] != "LR":
-            assert inference["max_iter"] == 7 + result["best_epoch"]        # matched to training
+            assert inference["max_iter"] == 7 + result["best_epoch"]  # matched to training
         json.dumps(result, allow_nan=False)
     assert found["mnist-occluded-8/MLE-BP"]["history"]["converged"][0] > 0.5
     assert found["mnist-noisy-10/CD-1"]["history"]["converged"] == [None, None]
@@ -387,10 +428,13 @@ def test_a_result_is_what_the_package_gives(whole):
     model = cf.CRBM(784, 6, 784, scale=0.05)
     model.W_hx = model.W_vh.T + 0.01 / 0.05 * model.W_hx
     history = cf.train(
-        model, X["train"], V["train"], cf.learners.MLE("sum-product"),
+        model,
+        X["train"],
+        V["train"],
+        cf.learners.MLE("sum-product"),
         **{**run.recipe.train, "epochs": 2, "batch_size": 20, "start": None},
         validation=(X["validation"], V["validation"]),
-    )  # fmt: skip
+    )
     result = results.read_all(whole)["mnist-noisy-10/MLE-BP"]
     np.testing.assert_allclose(result["history"]["valid_error"], history.column("valid_error"), rtol=1e-8)
     predicted = model.predict(X["test"])
@@ -419,15 +463,23 @@ def test_json_is_readable_and_the_same():
     with pytest.raises(ValueError, match="JSON"):
         results.dumps({"a": float("nan")})
     assert results.columns([{"a": 1 / 3, "s": {"x": 1.0}}, {"a": float("nan"), "s": {"x": 2.0, "y": 3.0}}]) == {
-        "a": [0.333333333, None], "s": {"x": [1.0, 2.0], "y": [None, 3.0]},
-    }  # fmt: skip
+        "a": [0.333333333, None],
+        "s": {"x": [1.0, 2.0], "y": [None, 3.0]},
+    }
 
 
 @pytest.mark.parametrize(
     "text",
-    [b"", b"{}", b"[]", b'{"format": "crbm_fast run", "version": 99}', b'{"format": "x"}', b"\xff\xfe",
-     b'{"format": "crbm_fast run", "version": 1, "name": "a", "hash": "b", "error": null}'],
-)  # fmt: skip
+    [
+        b"",
+        b"{}",
+        b"[]",
+        b'{"format": "crbm_fast run", "version": 99}',
+        b'{"format": "x"}',
+        b"\xff\xfe",
+        b'{"format": "crbm_fast run", "version": 1, "name": "a", "hash": "b", "error": null}',
+    ],
+)
 def test_a_file_that_is_no_result(tmp_path, text):
     path = results.path_of(tmp_path, "mnist-noisy-10/LR")
     path.parent.mkdir(parents=True)
@@ -507,11 +559,14 @@ def test_what_tell_raises_is_no_error_of_the_run(tmp_path):
 def test_processes_that_cannot_start_are_told(tmp_path):
     """They import the script, which here starts them anew."""
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT.split("if __name__")[0] + f"""
+    script.write_text(
+        SCRIPT.split("if __name__")[0]
+        + f"""
 from pathlib import Path
 from crbm_fast.experiments import perform, plan
 perform(plan(["fig-demo"], tasks.SCALES["small"]), Path({str(tmp_path / "out")!r}), jobs=2)
-""")
+"""
+    )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert "2 of 2 processes ended early and left mnist-noisy-10/MLE-BP, mnist-occluded-8/MLE-BP" in done.stderr
@@ -528,10 +583,12 @@ def test_one_process_gives_the_same_as_two(tmp_path, whole):
 
 
 def test_a_killed_worker_is_replaced_by_the_others(tmp_path):
-    runs = some(*(f"mnist-occluded-8/{m}" for m in METHODS), scale=dataclasses.replace(TINY, keywords={
-        **TINY.keywords, "epochs": 4}))  # fmt: skip
+    runs = some(
+        *(f"mnist-occluded-8/{m}" for m in METHODS),
+        scale=dataclasses.replace(TINY, keywords={**TINY.keywords, "epochs": 4}),
+    )
     killed, kinds, finished = [], [], []
-    others = set(multiprocessing.active_children())        # of other tests
+    others = set(multiprocessing.active_children())  # of other tests
 
     def tell(event):
         kinds.append(event.kind)
@@ -541,7 +598,7 @@ def test_a_killed_worker_is_replaced_by_the_others(tmp_path):
             os.kill(killed[0], signal.SIGKILL)
 
     perform(runs, tmp_path, jobs=2, tell=tell)
-    assert len(finished) == len(set(finished))        # each run is done by one of them
+    assert len(finished) == len(set(finished))  # each run is done by one of them
     assert kinds.count("lost") == kinds.count("idle") == 1
     found = results.read_all(tmp_path)
     assert set(found) == {run.name for run in runs}
@@ -554,7 +611,7 @@ def test_the_small_scale_as_it_is(tmp_path):
     found = results.read_all(tmp_path)
     assert len(found) == 16
     for name, result in found.items():
-        task, level = name.split("/")[0], result["task"]["level"] / 100        # the corrupted image's own error
+        task, level = name.split("/")[0], result["task"]["level"] / 100  # the corrupted image's own error
         assert result["test"]["all"] < 0.6 * level, name
         assert result["test"]["all"] < 1.05 * found[f"{task}/LR"]["test"]["all"], name
         assert result["images"] == {"train": 600, "validation": 200, "test": 200}
@@ -576,8 +633,11 @@ def start(tmp_path, *args):
     script = tmp_path / "command.py"
     script.write_text(SCRIPT)
     return subprocess.Popen(
-        [sys.executable, str(script), *args], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},        # several at once
+        [sys.executable, str(script), *args],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},  # several at once
     )
 
 
@@ -593,7 +653,7 @@ def test_killed_and_resumed_it_ends_the_same(tmp_path, jobs):
         deadline = time.monotonic() + 60
         while process.poll() is None and log_length(out) < before + 2 and time.monotonic() < deadline:
             time.sleep(0.005)
-        if process.poll() is not None:                   # faster than we look
+        if process.poll() is not None:  # faster than we look
             break
         process.kill()
         process.communicate()
@@ -822,8 +882,15 @@ def test_the_report_has_every_cell(whole):
     found = results.read_all(whole)
     for table in tasks.TABLES:
         section = text.split(f"## Table {table[-1]}. ")[1].split("\n## ")[0]
-        rows = {row[0]: row[1:] for row in (re.findall(r"\| +(\S.*?)(?= +\|)", "| " + line[2:]) for line in
-                section.splitlines() if line.startswith("| ")) if row and row[0] in METHODS}  # fmt: skip
+        rows = {
+            row[0]: row[1:]
+            for row in (
+                re.findall(r"\| +(\S.*?)(?= +\|)", "| " + line[2:])
+                for line in section.splitlines()
+                if line.startswith("| ")
+            )
+            if row and row[0] in METHODS
+        }
         assert list(rows) == list(METHODS)
         for method, cells in rows.items():
             expected = []
@@ -833,7 +900,7 @@ def test_the_report_has_every_cell(whole):
                     expected.append(claims.paper_cell(task.name, method, error))
             assert [float(c.strip("*")) for c in cells] == [float(f"{x:.3f}") for x in expected]
         lines = [line for line in section.splitlines() if line.startswith("|")]
-        assert len({len(line) for line in lines}) == 1        # aligned
+        assert len({len(line) for line in lines}) == 1  # aligned
     assert "This is a small run" in text
     assert "**holds**" not in text
     full = {name: {**result, "scale": {**result["scale"], "name": "full"}} for name, result in found.items()}
@@ -971,19 +1038,19 @@ def test_every_method_gets_the_same_trials(search, tmp_path, monkeypatch):
         if decay == 0.001:
             assert {d for _, d in tries[4:6]} == {decay}
         else:
-            assert tries[4] == (rate, {0.0003: 9e-05, 0.003: 0.009}[decay])        # further
+            assert tries[4] == (rate, {0.0003: 9e-05, 0.003: 0.009}[decay])  # further
         assert len(set(tries)) == len(tries) >= 7
         best = min(tried[name], key=lambda t: t["valid_error"])
         got = contents["recipes"][task][name]["train"]
         assert (got["learning_rate"], got["weight_decay"]) == (best["learning_rate"], best["weight_decay"])
         assert contents["recipes"][task][name].get("learner", {}).get("init") == best.get("init")
-        assert got["epochs"] == (3 if name == "LR" else 1)        # of the run, not of a trial
+        assert got["epochs"] == (3 if name == "LR" else 1)  # of the run, not of a trial
     trial = results.read(results.path_of(tmp_path / "search", f"{task}/LR/trial-01"))
     assert trial["test"] is None
     assert trial["images"] == {"train": 40, "validation": 20, "test": 0}
     assert trial["recipe"]["train"]["weight_decay"] == 0.001 * 50_000 / 40
     assert "the learning rates 0.001, 0.01; with the best of them" in contents["how"]
-    assert results.read_all(tmp_path / "search") == {}        # trials are not cells
+    assert results.read_all(tmp_path / "search") == {}  # trials are not cells
 
 
 def test_the_search_does_not_write_nonsense(search, tmp_path):
@@ -998,9 +1065,17 @@ def test_the_search_does_not_write_nonsense(search, tmp_path):
 
 # what a result needs to be read
 BARE = {
-    "error": None, "method": "", "scale": {}, "made": {"seconds": {"total": 1}}, "history": {}, "best_epoch": 1,
-    "validation": {}, "test": None, "demo": None, "warnings": [],
-}  # fmt: skip
+    "error": None,
+    "method": "",
+    "scale": {},
+    "made": {"seconds": {"total": 1}},
+    "history": {},
+    "best_epoch": 1,
+    "validation": {},
+    "test": None,
+    "demo": None,
+    "warnings": [],
+}
 
 
 def test_a_search_goes_on_when_some_trials_fail(search, tmp_path):
@@ -1084,12 +1159,12 @@ def test_methods_worse_than_lr_are_revised(search, revision, tmp_path):
     changed = {(t, m) for t in before for m in METHODS if before[t][m] != after[t][m]}
     assert changed == {(f"mnist-occluded-{side}", "CD-10") for side in (12, 16, 20, 24, 28)}
     assert [r[task]["CD-10"].train["learning_rate"] for r in (before, after)] == [0.01, 0.001]
-    assert "CD-10 on mnist-occluded-12" not in contents["how"]        # nothing was searched yet
+    assert "CD-10 on mnist-occluded-12" not in contents["how"]  # nothing was searched yet
     (made,) = contents["search"]["revised"]
     assert (made["task"], made["method"], made["was"], made["now"]) == (task, "CD-10", 0.01, 0.001)
-    revision(task, {"CD-10": (0.07, 5)})                 # with a tenth of the rate
+    revision(task, {"CD-10": (0.07, 5)})  # with a tenth of the rate
     assert revision.all() == before
-    assert len(revision(task, {"CD-10": (0.06, 5)})["search"]["revised"]) == 2        # no more
+    assert len(revision(task, {"CD-10": (0.06, 5)})["search"]["revised"]) == 2  # no more
     search.main(["--no-trials", "--write", str(tmp_path / "h.json")])
     assert revision.all() == before
 
@@ -1120,9 +1195,14 @@ def test_low_rates_are_raised_and_what_diverges_goes_back(search, revision, tmp_
     assert (made["was"], made["now"]) == (0.0003, 0.003)
     contents = revision(task, {"MSSVM": (None, None)})
     assert contents["search"]["revised"][1] == {
-        "task": task, "method": "MSSVM", "valid_error": None,
-        "keyword": "learning_rate", "was": 0.003, "now": 0.0003, "why": search.BACK,
-    }  # fmt: skip
+        "task": task,
+        "method": "MSSVM",
+        "valid_error": None,
+        "keyword": "learning_rate",
+        "was": 0.003,
+        "now": 0.0003,
+        "why": search.BACK,
+    }
     assert revision.all() == before
     # diverged from the beginning
     contents = revision(task, {"CD-1": (None, None)})
@@ -1132,7 +1212,7 @@ def test_low_rates_are_raised_and_what_diverges_goes_back(search, revision, tmp_
 
 def test_an_lr_of_another_recipe_is_no_measure(search, revision, tmp_path):
     task = "caltech-noisy-20"
-    contents = revision(task, {"LR": (0.03, 32), "CD-1": (0.02, 9)})        # LR: twice the epochs, not done yet
+    contents = revision(task, {"LR": (0.03, 32), "CD-1": (0.02, 9)})  # LR: twice the epochs, not done yet
     assert [r["method"] for r in contents["search"]["revised"]] == ["LR"]
     assert revision(task, {"CD-1": (0.04, 9)}) == contents
     contents = revision(task, {"LR": (0.025, 60)})

@@ -21,7 +21,7 @@ def test_within_its_error_bars(rng, scale):
     truth = cf.infer(W, b1, b2, method="exact", log_z=True).log_z
     z = (estimate.log_z - truth) / estimate.std_error
     assert (np.abs(z) < 4).all()
-    assert 0.6 < np.sqrt(np.mean(z**2)) < 1.5        # the bars are neither too short nor too long
+    assert 0.6 < np.sqrt(np.mean(z**2)) < 1.5  # the bars are neither too short nor too long
     assert estimate.std_error.max() < 0.2
     # the test can fail: a bias off by 0.3 leaves the bars
     b1_wrong = b1.copy()
@@ -38,7 +38,7 @@ def test_more_temperatures_shrink_the_error(rng):
 
 def test_same_numbers_for_any_split_and_threads(rng):
     W, b1, b2 = make_rbm(rng, 8, 6, N=30)
-    a = cf.ais(W, b1, b2, n_chains=50, n_betas=10, seed=3, n_threads=1)          # 1500 chains: two parts
+    a = cf.ais(W, b1, b2, n_chains=50, n_betas=10, seed=3, n_threads=1)  # 1500 chains: two parts
     b = cf.ais(W, b1, b2, n_chains=50, n_betas=10, seed=3, n_threads=2)
     first = cf.ais(W, b1[:4], b2[:4], n_chains=50, n_betas=10, seed=3)
     np.testing.assert_array_equal(a.log_z, b.log_z)

@@ -67,7 +67,7 @@ def test_draws_are_those_of_earlier_versions(isa, dtype):
 
 
 def test_same_draws_for_any_threads_split_and_isa(dtype, rng):
-    W, b1, b2 = make_rbm(rng, 50, 30, N=700)          # enough for threads
+    W, b1, b2 = make_rbm(rng, 50, 30, N=700)  # enough for threads
     want = cf.gibbs(W, b1, b2, n_steps=5, seed=42, n_threads=1, dtype=dtype)
     for n_threads in (2, 3, 8):
         got = cf.gibbs(W, b1, b2, n_steps=5, seed=42, n_threads=n_threads, dtype=dtype)

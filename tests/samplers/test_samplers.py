@@ -215,7 +215,7 @@ def test_bp_finds_the_modes_and_their_weights():
     assert jumps.tau_v.shape == (2, 16)
     on = jumps.tau_v.mean(axis=1) > 0.5
     share = cf.infer(*rbm, method="exact").tau_v.mean()
-    assert abs(jumps.weights[on].sum() - (0.9 * share + 0.05)) < 0.02        # the bound's weights, and 0.1 equally
+    assert abs(jumps.weights[on].sum() - (0.9 * share + 0.05)) < 0.02  # the bound's weights, and 0.1 equally
     state = run(jumps, jumps.init(2000), 20)
     assert state.accepted.mean() > 0.9
     # one start, one mode: the proposals lead there only
@@ -264,7 +264,7 @@ def assert_same(a, b, rows=slice(None)):
 @every
 def test_same_bits_for_any_threads_and_the_same_chains_for_any_split(kind, dtype, rng):
     W, b_v, b_h = make_rbm(rng, 50, 30)
-    N = 900                                         # enough for threads
+    N = 900  # enough for threads
     one, two = (kind(W, b_v, b_h, n_threads=n, dtype=dtype) for n in (1, 2))
     want = run(one, one.init(N, seed=42), 5)
     assert_same(want, run(two, two.init(N, seed=42), 5))
@@ -309,7 +309,7 @@ def test_the_sampler_keeps_its_own_weights(kind, rng):
     want = sampler.step(sampler.init(50))
     W[...] = 100
     assert_same(want, sampler.step(sampler.init(50)))
-    kind(np.asfortranarray(np.ones((100, 90))), np.zeros(100), np.zeros(90))        # no warning: copied once
+    kind(np.asfortranarray(np.ones((100, 90))), np.zeros(100), np.zeros(90))  # no warning: copied once
 
 
 # --- edges --------------------------------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ import numpy as np
 
 import crbm_fast as cf
 
-ITERATIONS, EPS = 1, 1e-4       # as in _sampler.pyx
-CLAMP = 1e4                     # exp(-1e4) is 0: as good as infinite
+ITERATIONS, EPS = 1, 1e-4  # as in _sampler.pyx
+CLAMP = 1e4  # exp(-1e4) is 0: as good as infinite
 
 
 def mix(z):
@@ -32,7 +32,7 @@ def run_chain(W, b1, b2, seed, chain, states):
     """Fill states (n_steps, nv) with the steps of a chain; returns how many proposals were accepted."""
     n_steps, nv = states.shape
     engine = cf.Engine(W, n_threads=1)
-    start = engine.run(b1, b2, max_iter=100, tol=0, messages=True).messages        # with nothing clamped
+    start = engine.run(b1, b2, max_iter=100, tol=0, messages=True).messages  # with nothing clamped
     out = engine.run(b1, b2, max_iter=1, tol=0)
     tau_v, clamped, v, q = out.tau_v, b1.copy(), np.empty(nv), np.empty(nv)
     u = uniform(seed, chain, n_steps, nv + 1)
@@ -46,7 +46,7 @@ def run_chain(W, b1, b2, seed, chain, states):
             v[i] = on
             clamped[i] = CLAMP if on else -CLAMP
             q[i] = p if on else 1 - p
-        log_weight = v @ b1 + np.logaddexp(0, b2 + v @ W).sum() - np.log(q).sum()        # log exp(-F(v)) / q(v)
+        log_weight = v @ b1 + np.logaddexp(0, b2 + v @ W).sum() - np.log(q).sum()  # log exp(-F(v)) / q(v)
         if np.log(u_t[nv]) < log_weight - current:
             current = log_weight
             accepted += 1
