@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from crbm_fast import _algebra
 from crbm_fast import _validation as check
-from crbm_fast._data import Data, Table
+from crbm_fast._data import Data, Matrix
 from crbm_fast.learners import MSSVM, Learner, as_learner
 from crbm_fast.learners.base import Diverged
 from crbm_fast.model import CRBM, RBM, free_energy
@@ -64,7 +64,7 @@ class _Trained(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _epochs(
-        self, point: _Point, n: int, X: Table | None, V: Table, learner: Learner, optimizer: Optimizer, of: int
+        self, point: _Point, n: int, X: Matrix | None, V: Matrix, learner: Learner, optimizer: Optimizer, of: int
     ) -> _Point:
         """The point n epochs later; after epoch `of` the iterations of inference stay the same."""
         model, done = point.model, len(point.history)
@@ -290,7 +290,7 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
             raise ValueError("classes must be given in the first call of partial_fit with a 1-D y")
         X, V, classes = self._check(X, y, classes, reset=first)
         point = self._start(V) if first else self._point
-        features, labels = point.model._features(X), Table("y", V, V.shape[1], point.model.dtype, "nv")
+        features, labels = point.model._features(X), Matrix("y", V, V.shape[1], point.model.dtype, "nv")
         optimizer, epochs = as_optimizer(self.optimizer, self.learning_rate), check.check_int("epochs", self.epochs, 1)
         point = self._epochs(point, 1, features, labels, self._learner(), optimizer, epochs)
         self.classes_ = classes
@@ -551,7 +551,7 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Trained
 # --- shared -------------------------------------------------------------------------------------------------------
 
 
-class _Values(Table):
+class _Values(Matrix):
     """Values of visible units, any real numbers: `rows` gives arrays, also of a sparse matrix."""
 
     def __init__(self, X: Any, model: CRBM) -> None:

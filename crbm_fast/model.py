@@ -20,7 +20,7 @@ import numpy as np
 from crbm_fast import _algebra, _files
 from crbm_fast import _validation as check
 from crbm_fast._ais import ais
-from crbm_fast._data import Rows, Table, affine, chunks
+from crbm_fast._data import Matrix, Rows, affine, chunks
 from crbm_fast.inference import METHODS, Engine, Method
 
 if TYPE_CHECKING:
@@ -450,7 +450,7 @@ class CRBM:
     def _engine(self) -> Engine:
         return Engine(self.W_vh, n_threads=self._n_threads)
 
-    def _features(self, X: Any, N: int | None = None, name: str = "X") -> Table | None:
+    def _features(self, X: Any, N: int | None = None, name: str = "X") -> Matrix | None:
         """X after its checks; None, and only None, for a model without features."""
         if self.nx == 0:
             if X is not None:
@@ -458,16 +458,16 @@ class CRBM:
             return None
         if X is None:
             raise ValueError(f"{name} is missing; this model has nx={self.nx} features")
-        table = Table(name, X, self.nx, self.dtype, "nx")
+        table = Matrix(name, X, self.nx, self.dtype, "nx")
         if N is not None and len(table) != N:
             raise ValueError(f"{name} has {len(table)} instances; expected {N}")
         table.check_finite()
         return table
 
-    def _units(self, name: str, values: Any) -> Table:
+    def _units(self, name: str, values: Any) -> Matrix:
         """States or probabilities of the visible units (V, v) or the hidden ones (H)."""
         hidden = name == "H"
-        table = Table(name, values, self.nh if hidden else self.nv, self.dtype, "nh" if hidden else "nv")
+        table = Matrix(name, values, self.nh if hidden else self.nv, self.dtype, "nh" if hidden else "nv")
         table.check_dense()
         table.check_finite()
         return table
@@ -479,7 +479,7 @@ class CRBM:
         threads = self._threads()
         return affine(X, self.W_vx, self.b_v, threads), affine(X, self.W_hx, self.b_h, threads)
 
-    def _biases_at(self, features: Table | None, at: slice) -> tuple[NDArray[Any], NDArray[Any]]:
+    def _biases_at(self, features: Matrix | None, at: slice) -> tuple[NDArray[Any], NDArray[Any]]:
         b1, b2 = self._biases(None if features is None else features.rows(at), at.stop - at.start)
         return _finite(b1, "b_v + W_vx x"), _finite(b2, "b_h + W_hx x")
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from crbm_fast import _algebra, _files
 from crbm_fast import _validation as check
 from crbm_fast._centering import Centering
-from crbm_fast._data import Data, Table, chunks, permuted
+from crbm_fast._data import Data, Matrix, chunks, permuted
 from crbm_fast.inference import ConvergenceWarning, Engine
 from crbm_fast.learners import Learner, as_learner
 from crbm_fast.learners.base import Diverged, Timer, biases
@@ -385,7 +385,7 @@ def _check_data(model: CRBM, X: Any, V: Any, validation: Any, seed: int) -> tupl
 
 
 def _pair(model: CRBM, X: Any, V: Any, which: str) -> Data:
-    outputs = Table(f"{which}V", V, model.nv, model.dtype, "nv")
+    outputs = Matrix(f"{which}V", V, model.nv, model.dtype, "nv")
     outputs.check_states()
     if len(outputs) == 0:
         raise ValueError(f"{which}V has no rows")

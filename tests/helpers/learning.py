@@ -6,7 +6,7 @@ import numpy as np
 
 import crbm_fast as cf
 from crbm_fast import _reference as ref
-from crbm_fast._data import Table
+from crbm_fast._data import Matrix
 from crbm_fast.learners import LSSVM, MSSVM, Negative
 from crbm_fast.learners.base import Timer
 from crbm_fast.model import PARAMETERS
@@ -15,7 +15,7 @@ from crbm_fast.model import PARAMETERS
 def gradient(model, learner, X, V, *, epoch=1, seed=0, state=None):
     """The gradient of a batch, by name, and the negative phase."""
     out = {name: np.full_like(p, np.nan) for name, p in model.parameters().items()}
-    rows = None if X is None else Table("X", X, model.nx, model.dtype, "nx").rows(slice(None))
+    rows = None if X is None else Matrix("X", X, model.nx, model.dtype, "nx").rows(slice(None))
     low = learner.gradient(
         model,
         model._engine(),
