@@ -19,8 +19,8 @@ import numpy as np
 
 from crbm_fast import _algebra, _files
 from crbm_fast import _validation as check
-from crbm_fast._ais import ais
 from crbm_fast._data import Matrix, Rows, affine, chunks
+from crbm_fast.annealing import ais
 from crbm_fast.inference import METHODS, Engine, Method
 
 if TYPE_CHECKING:
