@@ -152,9 +152,12 @@ def chunks(N: int) -> Iterator[slice]:
         yield slice(start, min(start + CHUNK, N))
 
 
-def affine(X: Rows, W: NDArray[Any], b: NDArray[Any], n_threads: int) -> NDArray[Any]:
-    """b + X W', (N, n) = (N, k) (k, n)."""
-    out = np.empty((len(X), len(b)), b.dtype)
+def affine(
+    X: Rows, W: NDArray[Any], b: NDArray[Any], n_threads: int, out: NDArray[Any] | None = None
+) -> NDArray[Any]:
+    """b + X W', (N, n) = (N, k) (k, n), written into `out`.  Unchecked."""
+    if out is None:
+        out = np.empty((len(X), len(b)), b.dtype)
     out[...] = b
     if isinstance(X, SparseRows):
         _algebra.csr_product(out, X.values, X.columns, X.indptr, W, n_threads=n_threads)
@@ -164,7 +167,7 @@ def affine(X: Rows, W: NDArray[Any], b: NDArray[Any], n_threads: int) -> NDArray
 
 
 def outer(D: NDArray[Any], X: Rows, out: NDArray[Any], n_threads: int) -> None:
-    """out := D' X, (n, k) = (n, N) (N, k)."""
+    """out := D' X, (n, k) = (n, N) (N, k).  Unchecked."""
     if isinstance(X, SparseRows):
         _algebra.csr_outer(out, D, X.values, X.columns, X.indptr, n_threads=n_threads)
     else:

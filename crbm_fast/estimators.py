@@ -290,7 +290,7 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
             raise ValueError("classes must be given in the first call of partial_fit with a 1-D y")
         X, V, classes = self._check(X, y, classes, reset=first)
         point = self._start(V) if first else self._point
-        features, labels = point.model._features(X), Matrix("y", V, V.shape[1], point.model.dtype, "nv")
+        features, labels = point.model.check_features(X), Matrix("y", V, V.shape[1], point.model.dtype, "nv")
         optimizer, epochs = as_optimizer(self.optimizer, self.learning_rate), check.check_int("epochs", self.epochs, 1)
         point = self._epochs(point, 1, features, labels, self._learner(), optimizer, epochs)
         self.classes_ = classes
@@ -465,7 +465,7 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Trained
         values = self._check(X)
         H = np.empty((len(values), self.model_.nh), self.model_.dtype)
         for at in values.chunks():
-            theta = self.model_._field_h(values.rows(at), self.model_.b_h)  # conditional_h insists on [0, 1]
+            theta = self.model_.fields_h(values.rows(at), self.model_.b_h)  # conditional_h insists on [0, 1]
             _algebra.logistic(theta)
             H[at] = theta
         return H
@@ -479,13 +479,13 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Trained
         values, model = self._check(X), self.model_
         flipped = check_random_state(self.random_state).randint(0, model.nv, len(values))
         gap = np.empty(len(values))
-        b1, b2 = model._biases(None)
+        b1, b2 = model.biases_of(None)
         for at in values.chunks():
             v = values.rows(at)
             rival, unit = v.copy(), (np.arange(len(v)), flipped[at])
             rival[unit] = 1 - v[unit]
             # model.free_energy itself insists on 0 and 1
-            F, F_rival = (free_energy(u, b1, model._field_h(u, b2)) for u in (v, rival))
+            F, F_rival = (free_energy(u, b1, model.fields_h(u, b2)) for u in (v, rival))
             gap[at] = F_rival - F
         score: NDArray[np.float64] = -model.nv * np.logaddexp(0, -gap)
         return score

@@ -389,7 +389,7 @@ def _pair(model: CRBM, X: Any, V: Any, which: str) -> Data:
     outputs.check_states()
     if len(outputs) == 0:
         raise ValueError(f"{which}V has no rows")
-    return Data(model._features(X, len(outputs), f"{which}X"), outputs, len(outputs))
+    return Data(model.check_features(X, len(outputs), f"{which}X"), outputs, len(outputs))
 
 
 def _checksum(data: Data) -> int:
@@ -493,7 +493,7 @@ class _Run:
         self.last_good = {name: p.copy() for name, p in model.parameters().items()}
         gradient = {name: np.empty_like(p) for name, p in model.parameters().items()}
         averages, latest = ({name: m.parameters()[name] for name in parameters} for m in (model, iterate))
-        engine = iterate._engine()
+        engine = iterate.engine()
         norms, iterations, converged, counted = 0.0, 0, 0, 0
         for batch in self.data.minibatches(self.batch_size, self.seed, number):
             self.batch = batch.number
@@ -672,9 +672,9 @@ def _error(model: CRBM, engine: Engine, how: Inference, data: Data, count: int, 
         X, V = data.take(data.rows(permuted(np.arange(part.start, part.stop), data.size, seed, 0)))
         b1, b2 = biases(model, X)
         if X is None:
-            h = model._field_h(V, b2)
+            h = model.fields_h(V, b2)
             _algebra.logistic(h)
-            guess = model._field_v(h, b1) > 0
+            guess = model.fields_v(h, b1) > 0
         else:
             guess = engine.run(b1, b2, **asdict(how)).tau_v > 0.5
         wrong += int(np.count_nonzero(guess != (V > 0.5)))

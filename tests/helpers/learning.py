@@ -18,7 +18,7 @@ def gradient(model, learner, X, V, *, epoch=1, seed=0, state=None):
     rows = None if X is None else Matrix("X", X, model.nx, model.dtype, "nx").rows(slice(None))
     low = learner.gradient(
         model,
-        model._engine(),
+        model.engine(),
         rows,
         np.ascontiguousarray(V, model.dtype),
         out,
