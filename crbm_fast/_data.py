@@ -152,9 +152,7 @@ def chunks(N: int) -> Iterator[slice]:
         yield slice(start, min(start + CHUNK, N))
 
 
-def affine(
-    X: Rows, W: NDArray[Any], b: NDArray[Any], n_threads: int, out: NDArray[Any] | None = None
-) -> NDArray[Any]:
+def affine(X: Rows, W: NDArray[Any], b: NDArray[Any], n_threads: int, out: NDArray[Any] | None = None) -> NDArray[Any]:
     """b + X W', (N, n) = (N, k) (k, n), written into `out`.  Unchecked."""
     if out is None:
         out = np.empty((len(X), len(b)), b.dtype)

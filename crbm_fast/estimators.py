@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from crbm_fast import _algebra
 from crbm_fast import _validation as check
 from crbm_fast._data import Data, Matrix
+from crbm_fast.inference import Inference
 from crbm_fast.learners import MSSVM, Learner, as_learner
 from crbm_fast.learners.base import Diverged
 from crbm_fast.model import CRBM, RBM, free_energy
@@ -41,7 +42,7 @@ __all__ = ["CRBMClassifier", "RBMTransformer"]
 # What CRBMClassifier learns with unless told otherwise.  Where labels have several likely states given x ("topics" of
 # tests/test_estimators.py) undamped BP ceases to converge as the weights grow, and they run away: MSSVM's in 1 of 12
 # fits of 50 epochs, with damping 0.25 in 2 of 2 of 200 epochs, with 0.5 in none of either.
-_LEARNER = MSSVM(damping=0.5)
+_LEARNER = MSSVM(Inference("mixed-product", damping=0.5))
 
 
 @dataclass
@@ -68,8 +69,8 @@ class _Trained(BaseEstimator):  # type: ignore[misc]
     ) -> _Point:
         """The point n epochs later; after epoch `of` the iterations of inference stay the same."""
         model, done = point.model, len(point.history)
-        if done >= of and learner.max_iter is None:  # else 7 + epoch, without end in a stream
-            learner = replace(learner, max_iter=learner.inference(of).max_iter)
+        if done >= of and learner.inference != learner.inference_in(of):  # else 7 + epoch, without end in a stream
+            learner = replace(learner, inference=learner.inference_in(of))  # type: ignore[type-var]
         model.n_threads = _threads(self.n_jobs)
         run = _Run(
             model,
@@ -110,8 +111,8 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
         Number of hidden units.  With 0 the labels are independent given x.
     learner : str or crbm_fast.learners.Learner, optional
         "mssvm", "lssvm", "mle", "cd", "pcd", "percloss" or "logistic", or an object such as `learners.CD(k=10)`,
-        `learners.MLE(damping=0.5)`.  None: `learners.MSSVM(damping=0.5)`, which aims at few wrong labels; "mle" aims at
-        their probabilities.
+        `learners.MLE(Inference(damping=0.5))`.  None: `learners.MSSVM` with damping 0.5, which aims at
+        few wrong labels; "mle" aims at their probabilities.
     epochs : int
         Passes over the data.
     batch_size : int

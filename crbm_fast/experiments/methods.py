@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -101,7 +101,12 @@ class Recipe:
         fixed = sorted(set(self.learner) & set(method.options))
         if fixed:
             raise ValueError(f"{fixed[0]} is what makes {method.name} this method; a recipe cannot change it")
-        return LEARNERS[method.learner](**{**method.options, **self.learner})
+        options: dict[str, Any] = {**method.options, **self.learner}
+        how = {name: options.pop(name) for name in ("method", "max_iter", "tol", "damping", "init") if name in options}
+        learner = LEARNERS[method.learner](**options)
+        if not how:
+            return learner
+        return LEARNERS[method.learner](**options, inference=replace(learner.inference_in(1), max_iter=None, **how))
 
     def make_model(self, nv: int, nh: int, nx: int, *, seed: int, n_threads: int | None) -> CRBM:
         """The model before training."""

@@ -230,9 +230,7 @@ def check_fields(theta: NDArray[Any], formula: str) -> NDArray[Any]:
     return theta
 
 
-def random_parameters(
-    nv: int, nh: int, nx: int, scale: float, seed: int, dtype: DTypeLike
-) -> dict[str, NDArray[Any]]:
+def random_parameters(nv: int, nh: int, nx: int, scale: float, seed: int, dtype: DTypeLike) -> dict[str, NDArray[Any]]:
     """Normal W_vh and W_hx with the standard deviation `scale`, and zeros for the other parameters."""
     nv, nh, nx = (check.check_int(n, v, low) for n, v, low in (("nv", nv, 1), ("nh", nh, 0), ("nx", nx, 0)))
     scale = check.check_real("scale", scale, 0, 1e6)
