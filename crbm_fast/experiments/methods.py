@@ -102,11 +102,12 @@ class Recipe:
         if fixed:
             raise ValueError(f"{fixed[0]} is what makes {method.name} this method; a recipe cannot change it")
         options: dict[str, Any] = {**method.options, **self.learner}
-        how = {name: options.pop(name) for name in ("method", "max_iter", "tol", "damping", "init") if name in options}
-        learner = LEARNERS[method.learner](**options)
-        if not how:
-            return learner
-        return LEARNERS[method.learner](**options, inference=replace(learner.inference_in(1), max_iter=None, **how))
+        names = ("method", "max_iter", "tol", "damping", "init")
+        how: dict[str, Any] = {name: options.pop(name) for name in names if name in options}
+        if how:
+            default = LEARNERS[method.learner](**options).inference_in(1)
+            options["inference"] = replace(default, **{"max_iter": None, **how})
+        return LEARNERS[method.learner](**options)
 
     def make_model(self, nv: int, nh: int, nx: int, *, seed: int, n_threads: int | None) -> CRBM:
         """The model before training."""

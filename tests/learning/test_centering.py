@@ -146,7 +146,7 @@ def test_gradient_given_pseudo_marginals(tiny, method):
     """Likelihood learners climb -F(truth) + <E>, the beliefs held fast."""
     model, X, V = tiny
     mu, learner = means(X, V, 3), MLE(method)
-    b = cf.infer(model.W_vh, *model.biases(X), gamma=True, **asdict(learner.inference(1)))
+    b = cf.infer(model.W_vh, *model.biases(X), gamma=True, **asdict(learner.inference_in(1)))
     got, _ = centred_gradient(model, learner, X, V, mu)
 
     def objective(p):
