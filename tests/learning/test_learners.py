@@ -1,5 +1,6 @@
 """Learners: gradients against finite differences, moments against enumeration, results on a planted problem."""
 
+import tracemalloc
 from dataclasses import fields
 
 import numpy as np
@@ -11,7 +12,7 @@ from helpers.learning import EnumeratedLSSVM, EnumeratedMSSVM, assert_same, fini
 import crbm_fast as cf
 from crbm_fast import _reference as ref
 from crbm_fast.inference import METHODS
-from crbm_fast.learners import CD, LEARNERS, LSSVM, MLE, MSSVM, PCD, Logistic, PercLoss, as_learner
+from crbm_fast.learners import CD, LEARNERS, LSSVM, MLE, MSSVM, PCD, Batch, Logistic, PercLoss, Workspace, as_learner
 
 
 @pytest.fixture
@@ -251,6 +252,69 @@ def test_a_plain_rbm_learns_by_every_learner(learner):
     assert all(np.isfinite(p).all() for p in model.parameters().values())
     if learner.name in ("mle", "cd", "pcd"):
         assert model.log_likelihood(V, method="exact").mean() > before + 0.5
+
+
+def as_batch(learner, model, X, V, workspace, state=None, seed=3):
+    state = learner.first_state(model, len(V), len(V)) if state is None else state
+    return Batch(X, V, np.arange(len(V)), 1, seed, state, workspace)
+
+
+@pytest.mark.parametrize(
+    ("learner", "plain"),
+    [(learner, plain) for learner in EVERY for plain in (False, True) if not (plain and learner.needs_features)],
+    ids=repr,
+)
+def test_a_workspace_used_before_changes_nothing(rng, learner, plain):
+    """Minibatches of several sizes write into the same arrays and have the gradients of new ones."""
+    model = cf.RBM.from_parameters(rng.normal(size=(6, 4)), dtype="float32") if plain else make_crbm(rng, 6, 4, 3)
+    engine, workspace = model.engine(), Workspace(model)
+    for N in (7, 3, 1, 7, 9):
+        X = None if plain else rng.normal(size=(N, 3)).astype(np.float32)
+        V = (rng.random((N, 6)) < 0.5).astype(np.float32)
+        results = []
+        for used in (workspace, Workspace(model)):
+            out = {name: np.zeros_like(p) for name, p in model.parameters().items()}
+            low = learner.gradient(model, engine, as_batch(learner, model, X, V, used), out)
+            results.append([*out.values(), low.v.copy(), low.h.copy()])
+        for a, b in zip(*results, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("learner", [MLE(), MLE("tap"), CD(), MSSVM(), LSSVM(), Logistic()], ids=repr)
+def test_a_minibatch_allocates_next_to_nothing(rng, learner):
+    """Once a minibatch of that size has been seen, less than one more array of its outputs."""
+    model, N = make_crbm(rng, 200, 100, 50, scale=0.05), 300
+    X, V = rng.normal(size=(N, 50)).astype(np.float32), (rng.random((N, 200)) < 0.5).astype(np.float32)
+    out = {name: np.zeros_like(p) for name, p in model.parameters().items()}
+    engine, workspace = model.engine(), Workspace(model)
+
+    def peak(workspace):
+        batch = as_batch(learner, model, X, V, workspace)
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        learner.gradient(model, engine, batch, out)
+        return tracemalloc.get_traced_memory()[1] - before
+
+    tracemalloc.start()
+    try:
+        peak(workspace)
+        assert peak(workspace) < V.nbytes / 2
+        assert peak(Workspace(model)) > V.nbytes  # the test can fail: new arrays are seen
+    finally:
+        tracemalloc.stop()
+
+
+def test_arrays_of_both_sides_never_coincide():
+    model = cf.RBM(4, 4)
+    workspace = Workspace(model)
+    assert not np.shares_memory(workspace.visible("a", 3), workspace.hidden("a", 3))
+    assert not np.shares_memory(workspace.visible("a", 3), workspace.visible("b", 3))
+    assert np.shares_memory(workspace.visible("a", 3), workspace.visible("a", 2))
+    assert workspace.visible("a", 2).flags.c_contiguous
+
+
+def test_every_learner_is_in_the_shared_suite():
+    assert {learner.name for learner in EVERY} == set(LEARNERS)
 
 
 def test_names():
