@@ -23,7 +23,7 @@ LAYERS = (
     ("inference", "cython_api", "_reference"),
     ("annealing", "ctypes_api"),
     ("model",),
-    ("learners", "samplers", "optimizers", "_centering", "datasets"),
+    ("learners", "samplers", "optimizers", "datasets"),
     ("training",),
     ("crbm_fast",),  # crbm_fast/__init__.py, which re-exports the layers below
     ("estimators",),
