@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from crbm_fast import CRBM
+from crbm_fast import CRBM, Inference
 from crbm_fast.learners import LEARNERS, Learner
 from reproduce.methods import Method
 from reproduce.tasks import Task
@@ -63,14 +63,10 @@ class Recipe:
         fixed = sorted(set(self.learner) & set(method.options)) or sorted({"method"} & set(self.inference))
         if fixed:
             raise ValueError(f"{fixed[0]} is what makes {method.name} this method; a recipe cannot change it")
-        options = {**method.options, **self.learner}
-        if method.inference is None:
-            return LEARNERS[method.learner](**options)
-        # ADAPTER until learners are composed with an Inference
-        how = {"method": method.inference, **self.inference}
-        if method.learner in ("lssvm", "mssvm"):
-            del how["method"]
-        return LEARNERS[method.learner](**options, **how)
+        options: dict[str, Any] = {**method.options, **self.learner}
+        if method.inference is not None:
+            options["inference"] = Inference(method.inference, **self.inference)
+        return LEARNERS[method.learner](**options)
 
     def make_model(self, nv: int, nh: int, nx: int, *, seed: int, n_threads: int | None) -> CRBM:
         """The model before training."""
