@@ -151,3 +151,14 @@ def test_it_runs_from_the_clone():
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"mnist-noisy-10/MLE-BP +\S.*\nmnist-occluded-8/MLE-BP +\S.*\n", done.stdout)
+
+
+def test_commands_in_the_documents_parse():
+    """Those of README.md and docs/reproduction.md, with targets and methods that there are."""
+    text = "".join((ROOT / name).read_text() for name in ("README.md", "docs/reproduction.md"))
+    lines = re.findall(r"^(?:pip install .* && )?python -m reproduce(?: (.*))?$", text, re.MULTILINE)
+    assert len(lines) >= 7
+    for line in lines:
+        args = command.parser().parse_args(line.split("#")[0].split())
+        command._targets(args.targets)
+        command._methods(args.methods)

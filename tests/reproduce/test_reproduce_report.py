@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from helpers import ROOT
 from helpers.reproduce import fake_result, run_command, some_runs, with_train_keywords
 
 from reproduce import claims, figures, report, results, tasks
@@ -161,3 +162,15 @@ def test_without_matplotlib(tmp_path, tiny, monkeypatch, capsys):
 )
 def test_times_are_readable(seconds, text):
     assert report.time_text(seconds) == text
+
+
+def test_the_committed_report_is_that_of_the_committed_results():
+    """Nothing in it was written by hand."""
+    folder = ROOT / "reproduce" / "results"
+    found = results.read_all(folder)
+    pictures = {
+        name: (folder / f"{name}.png").read_bytes() for name in ("fig-occlusion", "fig-convergence", "fig-demo")
+    }
+    text = report.markdown(found, pictures)
+    assert text == (folder / "report.md").read_text()
+    assert report.page(text, pictures) == (folder / "report.html").read_text()

@@ -31,9 +31,10 @@ def test_committed_results_are_of_the_committed_hyperparameters():
         assert result["scale"] == json.loads(json.dumps(dataclasses.asdict(SCALES["full"])))
 
 
-def test_the_readme_has_the_committed_results():
+@pytest.mark.parametrize("document", ["README.md", "docs/reproduction.md"])
+def test_the_documents_have_the_committed_results(document):
     found = results.read_all(COMMITTED)
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / document).read_text()
     tables = [task.name for pair in tasks.TABLES.values() for task in pair]
     rows = dict(re.findall(r"^\| ([\w-]+(?:, paper)?) +\| (.*) \|$", text, re.M))
     for name in ("LR", "CD-10", "MLE-MF", "MSSVM", "MLE-BP"):

@@ -45,6 +45,13 @@ def wait_for_epochs(process, folder, n):
     return process.poll() is None
 
 
+def kill(process):
+    """Kill a command, not its workers."""
+    process.kill()
+    process.stdout.close()  # workers may have it, too: nobody waits for its end
+    process.wait()
+
+
 # --- what is done again, and what is not ------------------------------------------------------------------------------
 
 
@@ -194,9 +201,9 @@ def test_killed_and_resumed_it_ends_the_same(tmp_path, jobs):
     while kills < 3:
         process = start_command(*wanted, "--out", str(out))
         if not wait_for_epochs(process, out, 2):  # faster than we look
+            process.communicate()
             break
-        process.kill()
-        process.wait()
+        kill(process)
         kills += 1
     assert kills
     process = start_command(*wanted, "--out", str(out))
@@ -219,8 +226,7 @@ def test_orphaned_workers_end(tmp_path):
     out = tmp_path / "out"
     process = start_command("table1", "table2", "--methods", "MLE-BP", "--jobs", "2", "--out", str(out))
     assert wait_for_epochs(process, out, 2)
-    process.kill()
-    process.wait()
+    kill(process)
     deadline = time.monotonic() + 60
     while members(process.pid):
         assert time.monotonic() < deadline, members(process.pid)
@@ -262,8 +268,8 @@ def test_two_commands_on_one_folder(tmp_path):
     for output in outputs:
         assert "everything is there: 4 runs" in output
     alone = start_command(*wanted, "--out", str(tmp_path / "alone"))
-    assert alone.wait(300) == 0, alone.communicate()
-    alone.communicate()
+    output, _ = alone.communicate(timeout=300)
+    assert alone.returncode == 0, output
     assert_same_results(results.read_all(tmp_path / "alone"), results.read_all(out))
     assert leftovers(out) == []
 
