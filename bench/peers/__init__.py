@@ -1,7 +1,7 @@
 """What else a user might run for sum-product BP on an RBM.  Every peer is a `Peer`; `all_peers` lists them.
 
 engine.py         crbm_fast itself
-naive.py          per-edge BP in C (csrc/naive.c), recomputing and with cached products
+naive.py          per-edge BP in C (bench/naive.c), recomputing and with cached products
 arrays.py         NumPy, PyTorch and JAX, with the array forms of forms.py
 numba_loops.py    loops compiled by numba: as one would write them, and as fast as we could make them
 factor_graphs.py  PGMax, pomegranate, factorgraph
