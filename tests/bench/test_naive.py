@@ -4,13 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
-from bench import _compiler, naive
-from bench._problems import BenchError
-from bench.naive import Graph
 from helpers import ROOT, make_rbm
 from helpers.sanitizers import checks_passed
 
 import crbm_fast as cf
+from bench import _compiler, naive
+from bench._problems import BenchError
+from bench.naive import Graph
 
 
 def marginals_by_enumeration(states, potentials, tables):

@@ -25,7 +25,7 @@ import pytest
 
 import crbm_fast as cf
 from crbm_fast import _cli, datasets
-from crbm_fast.datasets import images
+from crbm_fast.datasets import caltech, mnist
 from crbm_fast.experiments import (
     METHODS,
     SCALES,
@@ -52,7 +52,7 @@ from crbm_fast.experiments import (
 from crbm_fast.inference import METHODS as INFERENCES
 
 ROOT = Path(__file__).parents[2]
-FULL = Path(os.environ.get("CRBM_FAST_DATA") or ROOT.parent / "shared" / "data")
+FULL = Path(os.environ.get("CRBM_FAST_DATA") or "CRBM_FAST_DATA is not set")
 
 TINY = Scale(
     "small",
@@ -834,8 +834,8 @@ def test_data_that_are_not_there(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("NO_PROXY", "*")
-    for source in ("MNIST", "CALTECH"):
-        monkeypatch.setattr(images, source, dataclasses.replace(getattr(images, source), url="http://127.0.0.1:9/"))
+    for module in (mnist, caltech):
+        monkeypatch.setattr(module, "SOURCE", dataclasses.replace(module.SOURCE, url="http://127.0.0.1:9/"))
     tasks.load.cache_clear()
     assert _cli.main(["reproduce", "table1", "--out", str(tmp_path / "out")]) == 2
     assert "MNIST was not found" in capsys.readouterr().err
