@@ -28,8 +28,8 @@ from crbm_fast import datasets, learners, optimizers, samplers
 from crbm_fast._ais import AIS, ais
 from crbm_fast._config import get_include, show_config
 from crbm_fast._validation import EfficiencyWarning
-from crbm_fast.inference import Beliefs, ConvergenceWarning, Engine, Samples, gibbs, infer
-from crbm_fast.model import CRBM, RBM, Inference
+from crbm_fast.inference import Beliefs, ConvergenceWarning, Engine, Inference, Samples, gibbs, infer
+from crbm_fast.model import CRBM, RBM
 from crbm_fast.training import DivergenceError, Epoch, History, train
 
 __version__ = "0.1.0"

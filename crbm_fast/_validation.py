@@ -183,13 +183,6 @@ def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
     raise ValueError(f"{name}={value!r} is not one of: " + ", ".join(map(repr, choices)))
 
 
-def check_start(init: Any, method: str) -> None:
-    """`init` where it is not an array: only methods that start from the biases can start from the visible ones."""
-    check_choice("init", init, (None, "visible"))
-    if init is not None and method not in ("mean-field", "tap"):
-        raise ValueError(f"init={init!r} is for mean-field and tap; method={method!r} starts from uniform messages")
-
-
 def check_flag(name: str, value: Any) -> bool:
     if value is not True and value is not False and not isinstance(value, np.bool_):
         raise TypeError(f"{name}={value!r} must be True or False")

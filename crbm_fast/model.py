@@ -12,7 +12,7 @@ References
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -21,7 +21,7 @@ from crbm_fast import _algebra, _files
 from crbm_fast import _validation as check
 from crbm_fast._ais import ais
 from crbm_fast._data import Rows, Table, affine, chunks
-from crbm_fast.inference import METHODS, Engine, Method
+from crbm_fast.inference import METHODS, Engine, Inference
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -29,32 +29,8 @@ if TYPE_CHECKING:
 PARAMETERS = ("W_vh", "W_vx", "W_hx", "b_v", "b_h")
 
 LogZMethod = Literal["exact", "bethe", "mean-field", "tap", "ais"]
-_LOG_Z: dict[str, Method] = {"exact": "exact", "bethe": "sum-product", "mean-field": "mean-field", "tap": "tap"}
-
-
-@dataclass(frozen=True)
-class Inference:
-    """How a model predicts: `method`, `max_iter`, `tol`, `damping` and `init` ("visible" or None) of `infer`.
-
-    Training leaves here what it used itself, because inference for training and for prediction should be the same
-    ([1], Section 6).
-    """
-
-    method: Method = "sum-product"
-    max_iter: int = 50
-    tol: float = 1e-3
-    damping: float = 0.0
-    init: Literal["visible"] | None = None
-
-    def __post_init__(self) -> None:
-        check.check_choice("method", self.method, METHODS)
-        check.check_start(self.init, self.method)
-        check.set_fields(
-            self,
-            max_iter=check.check_int("max_iter", self.max_iter, 1),
-            tol=check.check_real("tol", self.tol, 0, np.inf),
-            damping=check.check_real("damping", self.damping, 0, 1),
-        )
+# {name of an estimate of log Z: the method of inference that gives it}
+_LOG_Z = {row.log_z: row.name for row in METHODS.values() if row.log_z is not None}
 
 
 def _shapes(nv: int, nh: int, nx: int) -> dict[str, tuple[int, ...]]:
@@ -503,7 +479,7 @@ class CRBM:
         evidence = options.pop("evidence", None)
         if "method" in options:
             options.setdefault("init", None)
-        how = replace(self.inference, **options)
+        how = replace(self.inference, **options).concrete()
         features = self._features(X)
         N = 1 if features is None else len(features)
         if features is None and isinstance(evidence, tuple | list):  # a row of evidence is an instance

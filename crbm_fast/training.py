@@ -26,10 +26,10 @@ from crbm_fast import _algebra, _files
 from crbm_fast import _validation as check
 from crbm_fast._centering import Centering
 from crbm_fast._data import Data, Table, chunks, permuted
-from crbm_fast.inference import ConvergenceWarning, Engine
+from crbm_fast.inference import ConvergenceWarning, Engine, Inference
 from crbm_fast.learners import Learner, as_learner
 from crbm_fast.learners.base import Diverged, Timer, biases
-from crbm_fast.model import CRBM, PARAMETERS, Inference
+from crbm_fast.model import CRBM, PARAMETERS
 from crbm_fast.optimizers import Optimizer, as_optimizer, as_schedule, average
 
 logger = logging.getLogger("crbm_fast")
@@ -528,7 +528,7 @@ class _Run:
                 raise Diverged(f"a step changed a parameter by {change:.3g}", norm)
             if self.centred:
                 self.centred.fold()
-            engine._core.update(iterate.W_vh)  # finite, as the norm is
+            engine.update_checked(iterate.W_vh)  # finite, as the norm is
             if self.averaging is not None:
                 average(averages, latest, t=self.steps, decay=self.averaging, n_threads=engine.n_threads)
             timer.lap("step")
@@ -544,7 +544,7 @@ class _Run:
             if check.beyond(p) >= 0:
                 raise Diverged(f"{name} has an entry that is not finite, or beyond {check.LIMITS[p.dtype]:g}", norm)
         if self.averaging is not None:
-            engine._core.update(model.W_vh)
+            engine.update_checked(model.W_vh)
         train_error = _error(model, engine, how, self.data, _MONITORED, self.seed)
         valid_error = None
         if self.valid is not None:
@@ -561,7 +561,7 @@ class _Run:
             valid_error=valid_error,
             converged=converged / counted if counted else None,
             n_iter=iterations / counted if counted else None,
-            max_iter=how.max_iter,
+            max_iter=how.iterations,
             gradient_norm=norms / self.batch,
             weight_norm=_norm(model.parameters(), engine.n_threads),
             learning_rate=factor * self.optimizer.learning_rate,

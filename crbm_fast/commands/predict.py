@@ -44,7 +44,7 @@ def add_parser(commands: Any) -> None:
     add("--out", type=Path, metavar="FILE", help="an .npz with V (with --proba, proba), or a .npy of it alone")
     add("--force", action="store_true", help="replace FILE if it exists")
     add("--proba", action="store_true", help="write probabilities in place of 0 and 1")
-    add("--method", choices=METHODS, help="of inference, in place of that of training")
+    add("--method", choices=tuple(METHODS), help="of inference, in place of that of training")
     add("--max-iter", type=positive, metavar="N", help="its iterations at most")
     add("--tol", type=real(0, np.inf), metavar="TOL", help="it ends when no belief changes by more")
     add("--damping", type=real(0, 1), metavar="D", help="of its messages")

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from crbm_fast import _algebra
 from crbm_fast import _validation as check
 from crbm_fast._data import Rows, outer
-from crbm_fast.inference import Engine
-from crbm_fast.model import CRBM, PARAMETERS, Inference
+from crbm_fast.inference import Engine, Inference
+from crbm_fast.model import CRBM, PARAMETERS
 
 Array = NDArray[Any]
 
@@ -87,7 +87,7 @@ class Batch:
         """(v, h) after k steps of Gibbs sampling from v, Eq. 3; `theta_h` = b2 + v W_vh where it is known."""
         b1, b2 = self.per_row(self.b1), self.per_row(self.b2)
         v, h = v.copy(), np.empty_like(b2)
-        engine._core.gibbs(b1, b2, v, h, seed=self.seed, instance=0, step=0, n_steps=k, theta_h=theta_h)
+        engine.gibbs_checked(b1, b2, v, h, seed=self.seed, n_steps=k, theta_h=theta_h)
         return v, h
 
 

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from crbm_fast import _validation as check
-from crbm_fast.inference import Engine, Method, independent_draws
+from crbm_fast.inference import Engine, independent_draws
 from crbm_fast.learners.base import Batch, Learner, Negative
 
 
@@ -43,7 +43,7 @@ class CD(Learner):
 
     k: int = 1
     start: Literal["data", "random", "logistic"] = "data"
-    method: Method = field(default="mean-field", kw_only=True)  # type: ignore[misc]
+    method: str = field(default="mean-field", kw_only=True)  # type: ignore[misc]
 
     name: ClassVar[str] = "cd"
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from crbm_fast import _algebra
-from crbm_fast.inference import Engine
+from crbm_fast.inference import Engine, Inference
 from crbm_fast.learners.base import Batch, Learner, Negative
-from crbm_fast.model import CRBM, Inference
+from crbm_fast.model import CRBM
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import ClassVar
 
 from crbm_fast import _validation as check
-from crbm_fast.inference import Engine, Method
+from crbm_fast.inference import Engine
 from crbm_fast.learners.base import Batch, Learner, Negative
 
 METHODS = ("sum-product", "mean-field", "tap", "exact")
@@ -24,7 +24,7 @@ class MLE(Learner):
         As for every `Learner`.
     """
 
-    method: Method = "sum-product"  # type: ignore[misc]
+    method: str = "sum-product"  # type: ignore[misc]
 
     name: ClassVar[str] = "mle"
 

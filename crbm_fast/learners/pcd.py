@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from crbm_fast import _validation as check
-from crbm_fast.inference import Engine, Method
+from crbm_fast.inference import Engine
 from crbm_fast.learners.base import Array, Batch, Learner, Negative
 from crbm_fast.model import CRBM
 
@@ -41,7 +41,7 @@ class PCD(Learner):
     """
 
     k: int = 1
-    method: Method = field(default="mean-field", kw_only=True)  # type: ignore[misc]
+    method: str = field(default="mean-field", kw_only=True)  # type: ignore[misc]
 
     name: ClassVar[str] = "pcd"
 

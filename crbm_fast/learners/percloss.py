@@ -14,7 +14,7 @@ import numpy as np
 
 from crbm_fast import _algebra
 from crbm_fast import _validation as check
-from crbm_fast.inference import Engine, Method
+from crbm_fast.inference import Engine
 from crbm_fast.learners.base import Batch, Learner, Negative
 from crbm_fast.model import free_energy
 
@@ -44,7 +44,7 @@ class PercLoss(Learner):
     """
 
     k: int = 10
-    method: Method = field(default="mixed-product", kw_only=True)  # type: ignore[misc]
+    method: str = field(default="mixed-product", kw_only=True)  # type: ignore[misc]
 
     name: ClassVar[str] = "percloss"
 

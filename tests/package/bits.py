@@ -30,6 +30,7 @@ from crbm_fast.learners import CD, LSSVM, MLE, MSSVM, PCD, PercLoss
 
 FILE = Path(__file__).with_name("bits.json")
 
+EVERYTHING = {"log_z": True, "messages": True}
 METHODS = ("sum-product", "mixed-product", "max-product", "mean-field", "tap")
 
 
@@ -100,11 +101,10 @@ def inference_cases():
             finally:
                 _ckernels.use_isa(before)
 
-        everything = {"log_z": True, "messages": True}
         for gamma in gammas:
             yield (
                 f"{head} 130x37x70 gamma={gamma}",
-                lambda n, g=gamma, r=run: r(n, 130, 37, 70, max_iter=12, tol=1e-4, gamma=g, **everything),
+                lambda n, g=gamma, r=run: r(n, 130, 37, 70, max_iter=12, tol=1e-4, gamma=g, **EVERYTHING),
             )
             yield (
                 f"{head} fixed iterations gamma={gamma}",
@@ -112,24 +112,24 @@ def inference_cases():
             )
         yield (
             f"{head} damped",
-            lambda n, r=run, g=gammas[-1]: r(n, 65, 33, 30, max_iter=9, damping=0.4, gamma=g, **everything),
+            lambda n, r=run, g=gammas[-1]: r(n, 65, 33, 30, max_iter=9, damping=0.4, gamma=g, **EVERYTHING),
         )
         yield (
             f"{head} evidence",
-            lambda n, r=run, g=gammas[-1]: r(n, 65, 33, 30, fixed=3, max_iter=9, gamma=g, **everything),
+            lambda n, r=run, g=gammas[-1]: r(n, 65, 33, 30, fixed=3, max_iter=9, gamma=g, **EVERYTHING),
         )
         yield (
             f"{head} strong weights",
-            lambda n, r=run, g=gammas[-1]: r(n, 65, 33, 30, scale=60, max_iter=9, gamma=g, **everything),
+            lambda n, r=run, g=gammas[-1]: r(n, 65, 33, 30, scale=60, max_iter=9, gamma=g, **EVERYTHING),
         )
         yield (
             f"{head} one RBM",
-            lambda n, r=run, g=gammas[0]: r(n, 40, 20, 1, max_iter=9, tol=1e-3, gamma=g, **everything),
+            lambda n, r=run, g=gammas[0]: r(n, 40, 20, 1, max_iter=9, tol=1e-3, gamma=g, **EVERYTHING),
         )
         if isa == _ckernels.available_isas()[0]:
             yield (
                 f"{head} threads over instances",
-                lambda n, r=run, g=gammas[-1]: r(n, 300, 200, 45, max_iter=6, tol=1e-3, gamma=g, **everything),
+                lambda n, r=run, g=gammas[-1]: r(n, 300, 200, 45, max_iter=6, tol=1e-3, gamma=g, **EVERYTHING),
             )
             yield (
                 f"{head} threads over rows",

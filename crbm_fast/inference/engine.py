@@ -1,9 +1,4 @@
-"""Inference on RBMs that share their weights: `infer` for one call, `Engine` for many.
-
-A conditional RBM given features is an RBM with shifted biases, p(v, h) ~ exp(v' W h + b_v' v + b_h' h); everything
-here is about that RBM.  A batch is N pairs of biases with one W.
-
-    infer, gibbs ->  Engine.run, Engine.gibbs  ->  _validation, then _engine.Core (Cython, C)
+"""The engine: checked arrays in, beliefs out.
 
 References
 ----------
@@ -15,103 +10,35 @@ References
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from crbm_fast import _engine
 from crbm_fast import _validation as check
+from crbm_fast.inference.beliefs import Beliefs, Gamma, Samples, check_beliefs, layout, new_beliefs
+from crbm_fast.inference.evidence import clamp
+from crbm_fast.inference.exact import enumerate_instances
+from crbm_fast.inference.methods import METHODS, Inference, Method, method_named
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
-
-Method = Literal["sum-product", "mixed-product", "max-product", "mean-field", "tap", "exact"]
-
-METHODS = get_args(Method)
-_PER_EDGE = ("sum-product", "max-product")
-_MAX_ENUMERATED = 25
 
 
 class ConvergenceWarning(UserWarning):
     """Inference on one RBM, or on nearly all instances of an epoch, stopped at `max_iter` before reaching `tol`."""
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Beliefs:
-    """What inference found.  One RBM: vectors and numbers; a batch: one row or entry per instance.
-
-    Attributes
-    ----------
-    tau_v : (nv,) or (N, nv)
-        P(v_i = 1); for mixed-product and max-product the normalised (mixed) max-marginal, whose state above 1/2
-        is the prediction.
-    tau_h : (nh,) or (N, nh)
-        P(h_j = 1), likewise.
-    n_iter : int or (N,) int64
-        Iterations done.
-    converged : bool or (N,) bool
-        Whether `residual <= tol`.
-    residual : float or (N,) float64
-        Largest change of a belief in the last iteration, divided by `1 - damping`, so that a damped step counts as
-        the whole one.  In the first iteration, and with damping, also the largest relative change of a message v -> h
-        before damping (sum-product and max-product); for mixed-product always also that of what v sends.
-    gamma : (nv, nh), (N, nv, nh), or None
-        E[v h'] under the method's own distribution; see `infer`.
-    log_z : float, (N,) float64, or None
-        Estimate of the log partition function, or of the value maximised; see `infer`.
-    messages : (nv, nh), (N, nv, nh) or, for the field methods, (nv + nh,), (N, nv + nh); or None
-        What `init=` takes to go on from here.
-    """
-
-    tau_v: NDArray[Any]
-    tau_h: NDArray[Any]
-    n_iter: Any
-    converged: Any
-    residual: Any
-    gamma: NDArray[Any] | None = None
-    log_z: Any = None
-    messages: NDArray[Any] | None = None
-
-    def __repr__(self) -> str:
-        """Shapes of arrays, values of numbers."""
-
-        def brief(value: Any) -> str:
-            return f"{value.dtype}{list(value.shape)}" if isinstance(value, np.ndarray) else f"{value}"
-
-        fields = ((name, getattr(self, name)) for name in self.__dataclass_fields__)
-        return "Beliefs(" + ", ".join(f"{name}={brief(x)}" for name, x in fields if x is not None) + ")"
-
-
-@dataclass(slots=True, eq=False)
-class Samples:
-    """States of a Gibbs chain per instance.
-
-    Attributes
-    ----------
-    v : (nv,) or (N, nv)
-        Visible states, 0 or 1, drawn given `h`.
-    h : (nh,) or (N, nh)
-        Hidden states, 0 or 1.
-    step : int
-        Steps done since `step=0`; pass it on to continue the chain with fresh random numbers.
-    """
-
-    v: NDArray[Any]
-    h: NDArray[Any]
-    step: int
-
-
 class Engine:
     """Inference with one weight matrix, called again and again.
 
-    Holds what is made from `W` once (`exp(W)`) and scratch memory, so that a repeated call allocates nothing.  `W`
+    It holds what is made from `W` once (`exp(W)`) and scratch memory, so that a repeated call allocates nothing.  `W`
     is not copied where it is a C-contiguous array of the right dtype: after changing it, call `update`.
 
     One engine serves one thread at a time; make one for each thread.  The GIL is released while it works, and scipy's
     BLAS, whose threads are shared by the whole process, is held to one thread per caller.  A pickled or copied engine
-    starts without messages.
+    begins without messages.
 
     Parameters
     ----------
@@ -135,6 +62,11 @@ class Engine:
         self._one = (np.empty(1, np.int64), np.empty(1, np.bool_), np.empty(1), np.empty(1))
 
     @property
+    def W(self) -> NDArray[Any]:
+        """The weights, (nv, nh): the array given where it was of the right kind, else a copy."""
+        return self._core.W
+
+    @property
     def shape(self) -> tuple[int, int]:
         """(nv, nh)."""
         return self._core.nv, self._core.nh
@@ -147,7 +79,7 @@ class Engine:
 
     @property
     def n_threads(self) -> int:
-        """Threads used at most."""
+        """The largest number of threads used."""
         return self._core.n_threads
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -162,19 +94,23 @@ class Engine:
         weights = check.check_weights(W, self.dtype)
         if weights.shape != self.shape:
             raise ValueError(f"W has shape {weights.shape}; this engine has {self.shape}")
-        with self._exclusive():
-            self._core.update(weights)
+        self.update_checked(weights)
+
+    def update_checked(self, W: NDArray[Any]) -> None:
+        """`update` for the rest of the package: W is C-contiguous, finite, and of this engine's shape and dtype."""
+        with _Exclusive(self._lock):
+            self._core.update(W)
 
     def run(
         self,
         b_v: ArrayLike,
         b_h: ArrayLike,
         *,
-        method: Method = "sum-product",
+        method: str = "sum-product",
         max_iter: int = 50,
         tol: float = 1e-3,
         damping: float = 0.0,
-        gamma: bool | Literal["sum"] = False,
+        gamma: Gamma = False,
         log_z: bool = False,
         messages: bool = False,
         init: Beliefs | ArrayLike | Literal["visible"] | None = None,
@@ -187,91 +123,116 @@ class Engine:
         Parameters
         ----------
         warm_start : bool
-            Start from where the last call with `warm_start=True` stopped, if it had the same method and number of
+            Continue from where the last call with `warm_start=True` stopped, if it had the same method and number of
             instances; keep the messages of this call for the next one (N matrices for sum-product and max-product).
         """
-        core, dtype, (nv, nh) = self._core, self.dtype, self.shape
-        check.check_choice("method", method, METHODS)
-        max_iter = check.check_int("max_iter", max_iter, 1)
-        tol = check.check_real("tol", tol, 0, np.inf)
-        damping = check.check_real("damping", damping, 0, 1)
-        if dtype.type(damping) == 1:
+        dtype, (nv, nh), row = self.dtype, self.shape, method_named(method)
+        named = isinstance(init, str)
+        how = Inference(method, check.check_int("max_iter", max_iter, 1), tol, damping, init if named else None)  # type: ignore[arg-type]
+        if dtype.type(how.damping) == 1:
             raise ValueError(f"damping={damping!r} is 1 in {dtype}; take a smaller one")
         check.check_choice("gamma", gamma, (False, True, "sum"))
         log_z, messages = check.check_flag("log_z", log_z), check.check_flag("messages", messages)
         warm_start = check.check_flag("warm_start", warm_start)
+        if row.state is None and (init is not None or messages or warm_start):
+            raise ValueError(f"method={method!r} has no messages: leave out init, messages and warm_start")
         v, h, single = check.check_biases(b_v, b_h, (nv, nh), dtype)
-        N = v.shape[0]
-        clamped = None
+        constant = None
         if evidence is not None:
-            mask, values = check.check_evidence(evidence, v.shape[1:] if single else v.shape)
-            clamped = np.where(mask & (values == 1), v, 0).sum(axis=1, dtype=np.float64)
-            v = np.where(mask, np.where(values == 1, np.inf, -np.inf), v).astype(dtype)
-        if method == "exact" and (init is not None or messages or warm_start):
-            raise ValueError("method='exact' has no messages: leave out init, messages and warm_start")
-        visible_first = isinstance(init, str)
-        if visible_first:
-            check.check_start(init, method)
-            init = None
-        state_shape = (nv, nh) if method in _PER_EDGE else (nv + nh,)
-        start = None if init is None else self._start(init, method, (N, *state_shape), single)
-        inputs = {"W": core.W, "b_v": v, "b_h": h} | ({} if start is None else {"init": start})
-        b = _results(
-            out,
-            inputs,
-            single,
-            N,
-            nv,
-            nh,
-            dtype,
-            gamma=gamma,
-            log_z=log_z,
-            state_shape=state_shape if messages else None,
-        )
-        n_iter, converged, residual, z = self._one if single else (b.n_iter, b.converged, b.residual, b.log_z)
-        arrays: dict[str, Any] = {
-            "tau_v": b.tau_v.reshape(N, nv),
-            "tau_h": b.tau_h.reshape(N, nh),
+            v, constant, _, _ = clamp(evidence, v, single)
+        N = len(v)
+        state = row.state_shape(nv, nh)
+        given = None if named or init is None else self._initial_state(init, row, (N, *state), single)
+        wanted = layout(None if single else N, nv, nh, dtype, gamma, log_z, state if messages else None)
+        if out is None:
+            beliefs = new_beliefs(wanted)
+        else:
+            inputs = {"W": self.W, "b_v": v, "b_h": h} | ({} if given is None else {"init": given})
+            beliefs = check_beliefs(out, wanted, inputs)
+        with _Exclusive(self._lock):
+            self._solve(beliefs, v, h, how, gamma, log_z, messages, single, given, warm_start, constant)
+        if single and how.tol > 0 and not beliefs.converged:
+            check.warn(
+                f"{method} stopped at residual {beliefs.residual:.1e} > tol={how.tol:g} after {max_iter} iterations; "
+                "raise max_iter or damping",
+                ConvergenceWarning,
+            )
+        return beliefs
+
+    def run_checked(
+        self,
+        b1: NDArray[Any],
+        b2: NDArray[Any],
+        how: Inference,
+        *,
+        gamma: Gamma = False,
+        log_z: bool = False,
+        out: Beliefs | None = None,
+    ) -> Beliefs:
+        """`run` for the rest of the package, without its checks.
+
+        b1 (N, nv) and b2 (N, nh) are C-contiguous, finite and of this engine's dtype, `how.max_iter` is a number, and
+        `out` is what an earlier call with the same N, `gamma` and `log_z` returned.
+        """
+        if out is None:
+            out = new_beliefs(layout(len(b1), *self.shape, self.dtype, gamma, log_z, None))
+        with _Exclusive(self._lock):
+            self._solve(out, b1, b2, how, gamma, log_z)
+        return out
+
+    def _solve(
+        self,
+        beliefs: Beliefs,
+        v: NDArray[Any],
+        h: NDArray[Any],
+        how: Inference,
+        gamma: Gamma,
+        log_z: bool,
+        messages: bool = False,
+        single: bool = False,
+        given: NDArray[Any] | None = None,
+        warm_start: bool = False,
+        constant: NDArray[np.float64] | None = None,
+    ) -> None:
+        """Write the beliefs of the biases v (N, nv), h (N, nh) into arrays that fit; `constant` is added to log Z."""
+        N, nv = v.shape
+        one = self._one if single else (beliefs.n_iter, beliefs.converged, beliefs.residual, beliefs.log_z)
+        n_iter, converged, residual, z = one
+        results: dict[str, Any] = {
+            "tau_v": beliefs.tau_v.reshape(N, nv),
+            "tau_h": beliefs.tau_h.reshape(N, h.shape[1]),
             "n_iter": n_iter,
             "converged": converged,
             "residual": residual,
             "log_z": z if log_z else None,
-            "gamma": b.gamma if gamma else None,
+            "gamma": beliefs.gamma if gamma else None,
+            "gamma_sum": gamma == "sum",
         }
-        with self._exclusive():
-            if method == "exact":
-                _exact(core.W, v, h, gamma_sum=gamma == "sum", **arrays)
-            else:
-                core.run(
-                    method,
-                    v,
-                    h,
-                    max_iter=max_iter,
-                    tol=tol,
-                    damping=damping,
-                    gamma_sum=gamma == "sum",
-                    messages=b.messages if messages else None,
-                    init=start,
-                    visible_first=visible_first,
-                    warm_start=warm_start,
-                    **arrays,
-                )
-            if log_z and clamped is not None:
-                z += clamped
-            if single:
-                b.n_iter, b.converged, b.residual = int(n_iter[0]), bool(converged[0]), float(residual[0])
-                if log_z:
-                    b.log_z = float(z[0])
-        if single and tol > 0 and not b.converged:
-            check.warn(
-                f"{method} stopped at residual {b.residual:.1e} > tol={tol:g} after {max_iter} iterations; raise "
-                "max_iter or damping",
-                ConvergenceWarning,
+        if METHODS[how.method].state is None:
+            enumerate_instances(self.W, v, h, **results)
+        else:
+            self._core.run(
+                how.method,
+                v,
+                h,
+                max_iter=how.iterations,
+                tol=how.tol,
+                damping=how.damping,
+                messages=beliefs.messages if messages else None,
+                init=given,
+                visible_first=how.init is not None,
+                warm_start=warm_start,
+                **results,
             )
-        return b
+        if log_z and constant is not None:
+            z += constant
+        if single:
+            beliefs.n_iter, beliefs.converged, beliefs.residual = int(n_iter[0]), bool(converged[0]), float(residual[0])
+            if log_z:
+                beliefs.log_z = float(z[0])
 
-    def _start(self, init: Any, method: str, shape: tuple[int, ...], single: bool) -> NDArray[Any]:
-        """The messages of `init`, an array or the Beliefs that hold it."""
+    def _initial_state(self, init: Any, method: Method, shape: tuple[int, ...], single: bool) -> NDArray[Any]:
+        """The state in `init`, an array or the Beliefs that hold it, as a new array of that shape."""
         if isinstance(init, Beliefs):
             if init.messages is None:
                 raise ValueError("init has no messages; ask for them with messages=True in the earlier call")
@@ -279,15 +240,14 @@ class Engine:
         given = check.as_float("init", init, self.dtype)
         wanted = shape[1:] if single else shape
         if given.shape != wanted:
-            raise ValueError(f"init has shape {given.shape}; expected {wanted} for method={method!r}")
-        if method in _PER_EDGE:
+            raise ValueError(f"init has shape {given.shape}; expected {wanted} for method={method.name!r}")
+        if method.state == "edges":
             # The log message v_i -> h_j lies between 0 and W_ij; one made for other weights may not.
-            W = self._core.W
-            inside: NDArray[Any] = np.clip(given, np.minimum(W, 0), np.maximum(W, 0))
+            inside: NDArray[Any] = np.clip(given, np.minimum(self.W, 0), np.maximum(self.W, 0))
             return inside.reshape(shape)
         if ((given < 0) | (given > 1)).any():
-            raise ValueError(f"init has values outside [0, 1]; method={method!r} starts from beliefs")
-        return given.reshape(shape).copy()  # as above: `out` may be the Beliefs that hold it
+            raise ValueError(f"init has values outside [0, 1]; method={method.name!r} starts from beliefs")
+        return given.reshape(shape).copy()  # `out` may be the Beliefs that hold it
 
     def gibbs(
         self,
@@ -321,8 +281,7 @@ class Engine:
             if wrong.any():
                 raise ValueError(f"v must hold states 0 and 1; found {start[wrong][0]}")
         if evidence is not None:
-            mask, values = check.check_evidence(evidence, biases.shape[1:] if single else biases.shape)
-            biases = np.where(mask, np.where(values == 1, np.inf, -np.inf), biases).astype(dtype)
+            biases, _, mask, values = clamp(evidence, biases, single)
             start = np.where(mask, values, start.reshape(N, nv)).astype(dtype)
         shapes = ((nv,), (nh,)) if single else ((N, nv), (N, nh))
         if out is None:
@@ -331,17 +290,33 @@ class Engine:
             raise TypeError(f"out is {type(out).__name__}; expected Samples")
         check.check_out("v", out.v, shapes[0], dtype)
         check.check_out("h", out.h, shapes[1], dtype)
-        check.check_overlap({"v": out.v, "h": out.h}, {"W": self._core.W, "b_v": biases, "b_h": h_biases})
-        with self._exclusive():
-            out.v[...] = start.reshape(shapes[0])
-            self._core.gibbs(
-                biases, h_biases, out.v, out.h, seed=seed, instance=first_instance, step=step, n_steps=n_steps
-            )
+        check.check_overlap({"v": out.v, "h": out.h}, {"W": self.W, "b_v": biases, "b_h": h_biases})
+        out.v[...] = start.reshape(shapes[0])
+        self.gibbs_checked(
+            biases, h_biases, out.v, out.h, seed=seed, instance=first_instance, step=step, n_steps=n_steps
+        )
         out.step = step + n_steps
         return out
 
-    def _exclusive(self) -> _Exclusive:
-        return _Exclusive(self._lock)
+    def gibbs_checked(
+        self,
+        b1: NDArray[Any],
+        b2: NDArray[Any],
+        v: NDArray[Any],
+        h: NDArray[Any],
+        *,
+        seed: int,
+        n_steps: int,
+        instance: int = 0,
+        step: int = 0,
+        theta_h: NDArray[Any] | None = None,
+    ) -> None:
+        """`gibbs` for the rest of the package, without its checks: v (N, nv) in and out, h (N, nh) out.
+
+        theta_h (N, nh), where the caller knows it, is b2 + v W and is not computed again.
+        """
+        with _Exclusive(self._lock):
+            self._core.gibbs(b1, b2, v, h, seed=seed, instance=instance, step=step, n_steps=n_steps, theta_h=theta_h)
 
 
 class _Exclusive:
@@ -372,106 +347,16 @@ def independent_draws(b_v: NDArray[Any], seed: int, first_instance: int = 0, ste
     return v
 
 
-def _results(
-    out: Any,
-    inputs: dict[str, Any],
-    single: bool,
-    N: int,
-    nv: int,
-    nh: int,
-    dtype: np.dtype[Any],
-    *,
-    gamma: Any,
-    log_z: bool,
-    state_shape: tuple[int, ...] | None,
-) -> Beliefs:
-    """`out` after its checks, or new arrays, for everything that was asked for."""
-    batch = () if single else (N,)
-    wanted: dict[str, tuple[tuple[int, ...], Any]] = {
-        "tau_v": ((*batch, nv), dtype),
-        "tau_h": ((*batch, nh), dtype),
-    }
-    if not single:
-        wanted |= {
-            "n_iter": (batch, np.dtype(np.int64)),
-            "converged": (batch, np.dtype(np.bool_)),
-            "residual": (batch, np.dtype(np.float64)),
-        }
-        if log_z:
-            wanted["log_z"] = batch, np.dtype(np.float64)
-    if gamma:
-        wanted["gamma"] = ((nv, nh) if gamma == "sum" else (*batch, nv, nh)), dtype
-    if state_shape is not None:
-        wanted["messages"] = (*batch, *state_shape), dtype
-    if out is None:
-        made: dict[str, Any] = {"n_iter": 0, "converged": False, "residual": np.inf}
-        made |= {name: np.empty(shape, kind) for name, (shape, kind) in wanted.items()}
-        return Beliefs(**made)
-    if not isinstance(out, Beliefs):
-        raise TypeError(f"out is {type(out).__name__}; expected Beliefs, such as an earlier call returned")
-    given = {name: check.check_out(name, getattr(out, name), shape, kind) for name, (shape, kind) in wanted.items()}
-    check.check_overlap(given, inputs)
-    return out
-
-
-def _exact(
-    W: NDArray[Any],
-    b_v: NDArray[Any],
-    b_h: NDArray[Any],
-    *,
-    gamma_sum: bool,
-    tau_v: Any,
-    tau_h: Any,
-    n_iter: Any,
-    converged: Any,
-    residual: Any,
-    log_z: Any,
-    gamma: Any,
-) -> None:
-    """Enumeration of the side with fewer free units, in float64."""
-    W = W.astype(np.float64)
-    nv, nh = W.shape
-    most = int(np.isfinite(b_v).sum(axis=1).max(initial=0))
-    if min(most, nh) > _MAX_ENUMERATED:
-        raise ValueError(
-            f"method='exact' enumerates the smaller side, at most {_MAX_ENUMERATED} units; this model has {most} free "
-            f"visible and {nh} hidden ones"
-        )
-    if gamma_sum:
-        gamma[...] = 0
-    for n in range(len(b_v)):
-        free, on = np.isfinite(b_v[n]), b_v[n] == np.inf
-        A, a, b = W[free], b_v[n][free].astype(np.float64), b_h[n] + W[on].sum(axis=0)
-        by_v = len(A) <= nh
-        if not by_v:
-            A, a, b = np.ascontiguousarray(A.T), b, a
-        pairs = None if gamma is None else np.empty(A.shape)
-        z, p_first, p_second = _engine.enumerate_states(A, a, b, pairs)
-        tau_v[n] = on
-        tau_v[n, free], tau_h[n] = (p_first, p_second) if by_v else (p_second, p_first)
-        n_iter[n], converged[n], residual[n] = 0, True, 0
-        if log_z is not None:
-            log_z[n] = z
-        if pairs is not None:
-            full = np.zeros((nv, nh))
-            full[on] = tau_h[n]
-            full[free] = pairs if by_v else pairs.T
-            if gamma_sum:
-                gamma += full
-            else:
-                gamma.reshape(len(b_v), nv, nh)[n] = full
-
-
 def infer(
     W: ArrayLike,
     b_v: ArrayLike,
     b_h: ArrayLike,
     *,
-    method: Method = "sum-product",
+    method: str = "sum-product",
     max_iter: int = 50,
     tol: float = 1e-3,
     damping: float = 0.0,
-    gamma: bool | Literal["sum"] = False,
+    gamma: Gamma = False,
     log_z: bool = False,
     messages: bool = False,
     init: Beliefs | ArrayLike | Literal["visible"] | None = None,

@@ -1,0 +1,132 @@
+"""The table of inference methods, and a method together with its options.
+
+`infer`, `Inference`, the learners, `log_partition`, the benchmark and the tests ask METHODS which methods there are and
+what they can do.  The arithmetic of a method is one file of csrc/methods; `exact` is inference/exact.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from crbm_fast import _validation as check
+
+# Iterations of a prediction whose `Inference` does not say how many.
+DEFAULT_MAX_ITER = 50
+
+
+@dataclass(frozen=True)
+class Method:
+    """A row of the table.
+
+    Attributes
+    ----------
+    name : str
+    finds : str
+        What its beliefs are, in a few words.
+    state : {"edges", "units"} or None
+        What it carries from one iteration to the next, and so what `init`, `messages` and warm starts hold: a log
+        message per edge, (nv, nh); a belief per unit, (nv + nh,); or nothing.
+    marginals : bool
+        Whether its beliefs are estimates of marginals, from which maximum likelihood can learn.
+    starts : tuple of str
+        Names of initial states that `init` accepts beside the default.
+    log_z : str or None
+        The name of its estimate of log Z in `CRBM.log_partition`; None if it maximises and estimates no log Z.
+    """
+
+    name: str
+    finds: str
+    state: Literal["edges", "units"] | None
+    marginals: bool
+    starts: tuple[str, ...] = ()
+    log_z: str | None = None
+
+    def state_shape(self, nv: int, nh: int) -> tuple[int, ...]:
+        """The shape of what one instance carries from iteration to iteration."""
+        return {"edges": (nv, nh), "units": (nv + nh,), None: ()}[self.state]
+
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method("sum-product", "marginals", "edges", True, log_z="bethe"),
+        Method("mixed-product", "the best v with h summed out", "units", False),
+        Method("max-product", "the best v and h together", "edges", False),
+        Method("mean-field", "marginals, coarsely", "units", True, starts=("visible",), log_z="mean-field"),
+        Method("tap", "marginals, to second order in W", "units", True, starts=("visible",), log_z="tap"),
+        Method("exact", "marginals, by enumeration", None, True, log_z="exact"),
+    )
+}
+
+
+def method_named(name: Any) -> Method:
+    """The row of that name; ValueError for any other."""
+    check.check_choice("method", name, tuple(METHODS))
+    return METHODS[name]
+
+
+def check_named_start(init: Any, method: Method) -> None:
+    """Raise ValueError unless `init` is None or an initial state that the method knows by name."""
+    known = tuple(dict.fromkeys(start for row in METHODS.values() for start in row.starts))
+    check.check_choice("init", init, (None, *known))
+    if init is not None and init not in method.starts:
+        others = " and ".join(row.name for row in METHODS.values() if init in row.starts)
+        raise ValueError(f"init={init!r} is for {others}; method={method.name!r} has no such initial state")
+
+
+@dataclass(frozen=True)
+class Inference:
+    """A method of inference with its options: how a model predicts, and how a learner infers.
+
+    Training leaves here what it used itself, because inference for training and for prediction should be the same
+    ([1]_, Section 6).
+
+    Parameters
+    ----------
+    method : str
+        One of `METHODS`.
+    max_iter : int, optional
+        The largest number of iterations.  Default: 50 in a prediction, and the paper's 7 + epoch in training.
+    tol : float
+        An instance is finished when no belief changed by more.
+    damping : float in [0, 1)
+        The weight of the old message, see `infer`.
+    init : {"visible"}, optional
+        Where mean field and TAP begin, see `infer`.
+
+    References
+    ----------
+    .. [1] Ping & Ihler, "Belief Propagation in Conditional RBMs for Structured Prediction", AISTATS 2017.
+    """
+
+    method: str = "sum-product"
+    max_iter: int | None = None
+    tol: float = 1e-3
+    damping: float = 0.0
+    init: Literal["visible"] | None = None
+
+    def __post_init__(self) -> None:
+        check_named_start(self.init, method_named(self.method))
+        check.set_fields(
+            self,
+            max_iter=None if self.max_iter is None else check.check_int("max_iter", self.max_iter, 1),
+            tol=check.check_real("tol", self.tol, 0, np.inf),
+            damping=check.check_real("damping", self.damping, 0, 1),
+        )
+
+    def in_epoch(self, epoch: int) -> Self:
+        """The inference of that epoch of training, from 1: 7 + epoch iterations unless `max_iter` says otherwise."""
+        return replace(self, max_iter=7 + epoch) if self.max_iter is None else self
+
+    @property
+    def iterations(self) -> int:
+        """`max_iter` of an inference that `in_epoch` or `concrete` has made definite."""
+        assert self.max_iter is not None
+        return self.max_iter
+
+    def concrete(self) -> Self:
+        """The inference of a prediction: 50 iterations unless `max_iter` says otherwise."""
+        return replace(self, max_iter=DEFAULT_MAX_ITER) if self.max_iter is None else self
