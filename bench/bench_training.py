@@ -4,6 +4,7 @@ The data are noisy copies of strokes in a 28 x 28 image, so that sizes and the w
 denoising task without its data.
 """
 
+import collections
 import contextlib
 import sys
 import time
@@ -17,7 +18,7 @@ from bench._options import cores
 from bench._timing import interleaved, pinned
 from bench.bench_memory import peak
 from bench.peers.trainers import reconstruction
-from crbm_fast import _algebra, _engine, inference
+from crbm_fast import _algebra, _engine
 
 SIDE, NH, BATCH = 28, 256, 40
 N = 4000
@@ -56,37 +57,37 @@ def mle_epoch(data, n_threads):
 
 @contextlib.contextmanager
 def stopwatch():
-    """Yields a list whose sum is the time spent in calls of the compiled modules while the context lasts."""
-    seconds = []
+    """Measure the compiled modules while the context lasts; yields {function: seconds spent in its calls}."""
+    seconds = collections.defaultdict(float)
 
-    def timed(function):
+    def timed(name, function):
         def call(*args, **kw):
             start = time.perf_counter()
             try:
                 return function(*args, **kw)
             finally:
-                seconds.append(time.perf_counter() - start)
+                seconds[name] += time.perf_counter() - start
 
         return call
 
-    class Core(_engine.Core):
-        run, gibbs, update = (timed(f) for f in (_engine.Core.run, _engine.Core.gibbs, _engine.Core.update))
+    class TimedCore(_engine.Core):
+        run, gibbs, update = (timed(n, getattr(_engine.Core, n)) for n in ("run", "gibbs", "update"))
 
-    names = ("product", "logistic", "softplus_sums", "sum_squares", "momentum_step", "adam_step")
-    kept, kept_core = {n: getattr(_algebra, n) for n in names}, inference._engine
+    functions = {n: f for n, f in vars(_algebra).items() if getattr(f, "__module__", None) == _algebra.__name__}
+    core = _engine.Core
     try:
-        for n in names:
-            setattr(_algebra, n, timed(kept[n]))
-        inference._engine = type("timed", (), {"Core": Core, "enumerate_states": _engine.enumerate_states})
+        for name, function in functions.items():
+            setattr(_algebra, name, timed(name, function))
+        _engine.Core = TimedCore
         yield seconds
     finally:
-        for n in names:
-            setattr(_algebra, n, kept[n])
-        inference._engine = kept_core
+        for name, function in functions.items():
+            setattr(_algebra, name, function)
+        _engine.Core = core
 
 
 def share_inside(data, repeats):
-    """Largest share of an epoch's wall time inside C and BLAS, one thread, and the phases of that epoch."""
+    """The largest share of an epoch's wall time spent in C and BLAS, on one thread, and the phases of that epoch."""
     best, phases = 0.0, {}
     epoch = mle_epoch(data, 1)
     for _ in range(repeats):
@@ -94,8 +95,9 @@ def share_inside(data, repeats):
             start = time.perf_counter()
             history = epoch()
             wall = time.perf_counter() - start
-        if sum(seconds) / wall > best:
-            best, phases = sum(seconds) / wall, history[0].seconds
+        share = sum(seconds.values()) / wall
+        if share > best:
+            best, phases = share, history[0].seconds
     return best, phases
 
 
