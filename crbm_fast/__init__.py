@@ -1,6 +1,6 @@
 """crbm_fast: belief propagation on conditional restricted Boltzmann machines, fast and exact to the paper.
 
-    training  ->  learners, optimizers  ->  model  ->  inference, _ais       Python
+    training  ->  learners, optimizers  ->  model  ->  annealing, inference  Python
     samplers  ->  model, inference                                           Python: Markov chains
     inference ->  _engine    ->  _ckernels -> csrc/ (C, SIMD)                Cython: beliefs, samples
     the rest  ->  _algebra   ->  _blas     -> scipy.linalg.cython_blas       Cython: products, steps
@@ -25,14 +25,12 @@ except ModuleNotFoundError as error:
     ) from error
 
 from crbm_fast import datasets, learners, optimizers, samplers
-from crbm_fast._ais import AIS, ais
-from crbm_fast._config import get_include, show_config
+from crbm_fast._config import __version__, get_include, show_config
 from crbm_fast._validation import EfficiencyWarning
+from crbm_fast.annealing import AIS, ais
 from crbm_fast.inference import Beliefs, ConvergenceWarning, Engine, Inference, Samples, gibbs, infer
 from crbm_fast.model import CRBM, RBM
 from crbm_fast.training import DivergenceError, Epoch, History, train
-
-__version__ = "0.1.0"
 
 __all__ = [
     "AIS",
@@ -47,6 +45,7 @@ __all__ = [
     "History",
     "Inference",
     "Samples",
+    "__version__",
     "ais",
     "datasets",
     "get_include",

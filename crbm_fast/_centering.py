@@ -62,7 +62,7 @@ class Centering:
 
     def transform(self, gradient: dict[str, Array]) -> None:
         """Eq. (2): from the gradient in (W, b) to that in (W, c), in place."""
-        threads = self._model._threads()
+        threads = self._model.threads()
         g_v, g_h = -gradient["b_v"][np.newaxis], -gradient["b_h"][np.newaxis]
         products = [("W_vx", g_v, self._mu_x), ("W_hx", g_h, self._mu_x)]
         if self._mu_v is not None:
@@ -82,7 +82,7 @@ class Centering:
 
     def _shift(self, name: str) -> Array:
         """c - b."""
-        model, threads = self._model, self._model._threads()
+        model, threads = self._model, self._model.threads()
         shift: Array = np.empty(len(model.parameters()[name]), model.dtype)
         out = shift[np.newaxis]
         W_x = model.W_vx if name == "b_v" else model.W_hx

@@ -1,4 +1,4 @@
-"""What this installation runs on."""
+"""The version, and what this installation runs on."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import scipy
 
 from crbm_fast import _blas, _ckernels, _threads
 from crbm_fast._validation import check_choice, check_threads
+
+__version__ = "0.1.0"
 
 
 def get_include() -> str:
@@ -27,8 +29,6 @@ def show_config(mode: Literal["stdout", "dicts"] = "stdout") -> dict[str, Any] |
         Print, or return the same as a dictionary.
     """
     check_choice("mode", mode, ("stdout", "dicts"))
-    from crbm_fast import __version__
-
     blas = scipy.show_config(mode="dicts")["Build Dependencies"]["blas"]
     config = {
         "crbm_fast": __version__,

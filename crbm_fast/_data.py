@@ -1,8 +1,8 @@
-"""Rows of features and outputs, converted batch by batch: arrays, memory maps, CSR matrices of any real dtype.
+"""Features and outputs, converted batch by batch from arrays, memory maps and CSR matrices of any real dtype.
 
-Table    one matrix, checked once, handed out as float rows
-Data     X and V side by side, in an order drawn from a seed
-affine, outer    the two products with features that learning needs, dense or sparse
+Matrix           one matrix of the user's, checked once and handed out as rows of floats
+Data             X and V side by side, in an order that is drawn from a seed
+affine, outer    the two products with features that learning needs, for dense and for sparse rows
 """
 
 from __future__ import annotations
@@ -19,58 +19,59 @@ from numpy.typing import NDArray
 from crbm_fast import _algebra
 from crbm_fast import _validation as check
 
-# Rows looked at together in passes over all the data; a chunk of 1000 features is 4 MB.
+# Number of rows that a pass over all the data converts at a time; with 1000 features they take 4 MB.
 CHUNK = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class SparseRows:
-    """A few rows in CSR: what _algebra takes."""
+    """Some rows of a sparse matrix in CSR format, in the types that `_algebra` takes."""
 
     values: NDArray[Any]
     columns: NDArray[np.intp]
-    starts: NDArray[np.intp]
+    indptr: NDArray[np.intp]
 
     def __len__(self) -> int:
-        return len(self.starts) - 1
+        return len(self.indptr) - 1
 
 
 Rows = NDArray[Any] | SparseRows
 
 
-class Table:
-    """N rows of `width` real numbers.  The whole is never copied; `rows` converts what it is asked for.
+class Matrix:
+    """A matrix that a user passed, (N, width).  It is never copied as a whole: `rows` converts what is asked for.
 
     Parameters
     ----------
     name : str
-        The argument's name, for messages.
+        The name of the user's argument, for messages.
     data : array-like, memmap or scipy.sparse matrix
     width : int
-        Number of columns expected.
+        The number of columns that is expected.
     dtype : float32 or float64
-        What `rows` returns.
-    what : str
-        What the width is, for messages.
+        The type of what `rows` returns.
+    size_name : str
+        The name of the model's size that `width` is, "nv", "nh" or "nx", for messages.
     """
 
-    def __init__(self, name: str, data: Any, width: int, dtype: np.dtype[Any], what: str) -> None:
+    def __init__(self, name: str, data: Any, width: int, dtype: np.dtype[Any], size_name: str) -> None:
         self.name, self.dtype = name, dtype
         if scipy.sparse.issparse(data):
             if data.dtype.kind not in "fiub":
                 raise TypeError(f"{name} has dtype {data.dtype}; expected real numbers")
             csr = data.tocsr()
-            # a wrapper of its own: the check may tidy up what it looks at
+            # check_format may sort and merge entries in place, so it gets a matrix object of its own
             self.data = scipy.sparse.csr_array((csr.data, csr.indices, csr.indptr), shape=csr.shape)
             self.data.check_format(full_check=True)
         else:
             self.data = check.as_numeric(name, data)
         if self.data.ndim != 2 or self.data.shape[1] != width:
             shape = self.data.shape
-            raise ValueError(f"{name} has shape {shape}; expected (N, {width}), as the model has {what}={width}")
+            raise ValueError(f"{name} has shape {shape}; expected (N, {width}), as the model has {size_name}={width}")
 
     @property
     def sparse(self) -> bool:
+        """Whether `rows` returns SparseRows."""
         return not isinstance(self.data, np.ndarray)
 
     def __len__(self) -> int:
@@ -78,22 +79,23 @@ class Table:
 
     @property
     def width(self) -> int:
+        """The number of columns."""
         return int(self.data.shape[1])
 
     def rows(self, index: Any) -> Rows:
-        """The rows of an index array or slice, in `dtype`."""
+        """The rows at an index array or slice, converted to `dtype`; dense ones are C-contiguous."""
         part = self.data[index]
-        with np.errstate(all="ignore"):  # check_finite says it, with the place
+        with np.errstate(all="ignore"):  # check_finite reports an overflow, and where it is
             if not self.sparse:
                 return np.require(part, self.dtype, ["C", "A"])
             return SparseRows(part.data.astype(self.dtype), part.indices.astype(np.intp), part.indptr.astype(np.intp))
 
     def chunks(self) -> Iterator[slice]:
-        """Slices that cover all rows."""
+        """Slices that cover all rows, in order."""
         return chunks(len(self))
 
     def check_finite(self) -> None:
-        """Raise ValueError at the first NaN, infinity or number beyond what float sums can take."""
+        """Raise ValueError at the first NaN, infinity or number so large that sums may overflow."""
         if self.data.dtype.kind in "iub":
             return
         for part in self.chunks():
@@ -103,7 +105,7 @@ class Table:
             if at < 0:
                 continue
             if isinstance(rows, SparseRows):
-                row, column = int(np.searchsorted(rows.starts, at, "right")) - 1, int(rows.columns[at])
+                row, column = int(np.searchsorted(rows.indptr, at, "right")) - 1, int(rows.columns[at])
             else:
                 row, column = divmod(at, values.shape[1])
             row += part.start
@@ -124,19 +126,19 @@ class Table:
         """Raise ValueError at the first entry that is neither 0 nor 1."""
         self._check_entries(lambda rows: (rows == 0) | (rows == 1), "0 or 1 (threshold grey values, binarise labels)")
 
-    def _check_entries(self, right: Callable[[Any], Any], expected: str) -> None:
+    def _check_entries(self, is_valid: Callable[[Any], Any], expected: str) -> None:
         self.check_dense()
         if self.data.dtype == np.bool_:
             return
         for part in self.chunks():
             rows = self.data[part]
-            wrong = ~right(rows)
+            wrong = ~is_valid(rows)
             if wrong.any():
                 r, c = np.argwhere(wrong)[0]
                 raise ValueError(f"{self.name}[{part.start + r}, {c}] = {rows[r, c]}; expected {expected}")
 
     def checksum(self, crc: int = 0) -> int:
-        """CRC-32 of the contents, whatever the memory layout."""
+        """CRC-32 of the contents, which does not depend on the memory layout; `crc` is that of what came before."""
         for part in self.chunks():
             rows = self.data[part]
             for array in (rows,) if not self.sparse else (rows.data, rows.indices, rows.indptr):
@@ -145,36 +147,37 @@ class Table:
 
 
 def chunks(N: int) -> Iterator[slice]:
-    """Slices of at most CHUNK that cover range(N)."""
+    """Slices of at most CHUNK rows that cover range(N)."""
     for start in range(0, N, CHUNK):
         yield slice(start, min(start + CHUNK, N))
 
 
-def affine(X: Rows, W: NDArray[Any], b: NDArray[Any], n_threads: int) -> NDArray[Any]:
-    """b + X W', (N, n) = (N, k) (k, n)."""
-    out = np.empty((len(X), len(b)), b.dtype)
+def affine(X: Rows, W: NDArray[Any], b: NDArray[Any], n_threads: int, out: NDArray[Any] | None = None) -> NDArray[Any]:
+    """b + X W', (N, n) = (N, k) (k, n), written into `out`.  Unchecked."""
+    if out is None:
+        out = np.empty((len(X), len(b)), b.dtype)
     out[...] = b
     if isinstance(X, SparseRows):
-        _algebra.csr_product(out, X.values, X.columns, X.starts, W, n_threads=n_threads)
+        _algebra.csr_product(out, X.values, X.columns, X.indptr, W, n_threads=n_threads)
     else:
         _algebra.product(out, X, W, transpose_b=True, beta=1, n_threads=n_threads)
     return out
 
 
 def outer(D: NDArray[Any], X: Rows, out: NDArray[Any], n_threads: int) -> None:
-    """out := D' X, (n, k) = (n, N) (N, k)."""
+    """out := D' X, (n, k) = (n, N) (N, k).  Unchecked."""
     if isinstance(X, SparseRows):
-        _algebra.csr_outer(out, D, X.values, X.columns, X.starts, n_threads=n_threads)
+        _algebra.csr_outer(out, D, X.values, X.columns, X.indptr, n_threads=n_threads)
     else:
         _algebra.product(out, D, X, transpose_a=True, n_threads=n_threads)
 
 
 def permuted(index: NDArray[np.int64], n: int, *key: int) -> NDArray[np.int64]:
-    """Where a random permutation of range(n) sends `index`; the permutation depends on the key alone.
+    """The values of a random permutation of range(n) at `index`; the permutation depends on `key` alone.
 
-    A Feistel network on the smallest square power of two that holds n, applied again to what falls outside
-    (Black & Rogaway, CT-RSA 2002).  Unlike a stored permutation it takes no memory, however large n, and any batch
-    of any epoch can be found again without those before it.
+    It is a Feistel network on the smallest power of four that is at least n, applied again to values that fall
+    outside range(n) (Black & Rogaway, CT-RSA 2002).  Unlike a stored permutation it takes no memory, however large n
+    is, and any batch of any epoch can be computed without those before it.
     """
     half = np.uint64(max(1, ((max(n, 2) - 1).bit_length() + 1) // 2))
     mask = np.uint64((1 << int(half)) - 1)
@@ -199,7 +202,19 @@ def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True, slots=True)
 class Minibatch:
-    """Which pairs come together: a number from 1, their indices, their rows, and a seed for random draws."""
+    """Which pairs of features and outputs a minibatch consists of.
+
+    Attributes
+    ----------
+    number : int
+        The minibatch's number within the epoch, from 1.
+    index : (n,) int64
+        The indices of its pairs in `Data`.
+    rows : (n,) int64
+        The rows of the matrices in which these pairs are.
+    seed : int
+        The seed of the random numbers that its gradient takes.
+    """
 
     number: int
     index: NDArray[np.int64]
@@ -213,35 +228,36 @@ class Data:
 
     Attributes
     ----------
-    X : Table or None
-        Features; None for a plain RBM.
-    V : Table
+    X : Matrix or None
+        Features; None for a model without features.
+    V : Matrix
         Outputs.
     size : int
         Number of pairs.
-    first, key
-        Pair i is row `permuted(first + i, len(V), *key)` of the tables, or row i without a key: two `Data` may share
-        tables, as training and validation part.
+    first : int
+    key : tuple of int or None
+        Pair i is row `permuted(first + i, len(V), *key)` of both matrices, or row i where the key is None.  So the
+        training and the validation part can share the matrices that they were cut from.
     """
 
-    X: Table | None
-    V: Table
+    X: Matrix | None
+    V: Matrix
     size: int
     first: int = 0
     key: tuple[int, ...] | None = None
 
     def rows(self, at: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rows in the tables of the pairs `at`."""
+        """The rows of the matrices in which the pairs `at` are."""
         return at if self.key is None else permuted(self.first + at, len(self.V), *self.key)
 
     def take(self, rows: NDArray[np.int64]) -> tuple[Rows | None, NDArray[Any]]:
-        """Features and outputs of rows of the tables."""
+        """Features and outputs of the given rows of the matrices, converted."""
         V = self.V.rows(rows)
         assert not isinstance(V, SparseRows)
         return None if self.X is None else self.X.rows(rows), V
 
     def means(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Means of the outputs and of the features, (nv,) and (nx,), summed in float64."""
+        """Means of the outputs (nv,) and of the features (nx,) over all pairs, summed in float64."""
         v, x = np.zeros(self.V.width), np.zeros(0 if self.X is None else self.X.width)
         for part in chunks(self.size):
             X, V = self.take(self.rows(np.arange(part.start, part.stop)))
@@ -253,8 +269,9 @@ class Data:
         return (v / self.size).astype(self.V.dtype), (x / self.size).astype(self.V.dtype)
 
     def minibatches(self, size: int, seed: int, epoch: int) -> Iterator[Minibatch]:
-        """All pairs once, in an order drawn from (seed, epoch)."""
-        block = size * -(-CHUNK // size)  # many batches at once: a small one costs NumPy as much as a large one
+        """All pairs once, in minibatches of `size`, in an order that is drawn from (seed, epoch)."""
+        # Many minibatches are drawn at once: for a small one NumPy takes as long as for a large one.
+        block = size * -(-CHUNK // size)
         for start in range(0, self.size, block):
             index = permuted(np.arange(start, min(start + block, self.size)), self.size, seed, epoch)
             rows = self.rows(index)

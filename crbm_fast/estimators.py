@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from crbm_fast import _algebra
 from crbm_fast import _validation as check
-from crbm_fast._data import Data, Table
+from crbm_fast._data import Data, Matrix
+from crbm_fast.inference import Inference
 from crbm_fast.learners import MSSVM, Learner, as_learner
 from crbm_fast.learners.base import Diverged
 from crbm_fast.model import CRBM, RBM, free_energy
@@ -41,7 +42,7 @@ __all__ = ["CRBMClassifier", "RBMTransformer"]
 # What CRBMClassifier learns with unless told otherwise.  Where labels have several likely states given x ("topics" of
 # tests/test_estimators.py) undamped BP ceases to converge as the weights grow, and they run away: MSSVM's in 1 of 12
 # fits of 50 epochs, with damping 0.25 in 2 of 2 of 200 epochs, with 0.5 in none of either.
-_LEARNER = MSSVM(damping=0.5)
+_LEARNER = MSSVM(Inference("mixed-product", damping=0.5))
 
 
 @dataclass
@@ -64,12 +65,12 @@ class _Trained(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _epochs(
-        self, point: _Point, n: int, X: Table | None, V: Table, learner: Learner, optimizer: Optimizer, of: int
+        self, point: _Point, n: int, X: Matrix | None, V: Matrix, learner: Learner, optimizer: Optimizer, of: int
     ) -> _Point:
         """The point n epochs later; after epoch `of` the iterations of inference stay the same."""
         model, done = point.model, len(point.history)
-        if done >= of and learner.max_iter is None:  # else 7 + epoch, without end in a stream
-            learner = replace(learner, max_iter=learner.inference(of).max_iter)
+        if done >= of and learner.inference != learner.inference_in(of):  # else 7 + epoch, without end in a stream
+            learner = replace(learner, inference=learner.inference_in(of))  # type: ignore[type-var]
         model.n_threads = _threads(self.n_jobs)
         run = _Run(
             model,
@@ -110,8 +111,8 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
         Number of hidden units.  With 0 the labels are independent given x.
     learner : str or crbm_fast.learners.Learner, optional
         "mssvm", "lssvm", "mle", "cd", "pcd", "percloss" or "logistic", or an object such as `learners.CD(k=10)`,
-        `learners.MLE(damping=0.5)`.  None: `learners.MSSVM(damping=0.5)`, which aims at few wrong labels; "mle" aims at
-        their probabilities.
+        `learners.MLE(Inference(damping=0.5))`.  None: `learners.MSSVM` with damping 0.5, which aims at
+        few wrong labels; "mle" aims at their probabilities.
     epochs : int
         Passes over the data.
     batch_size : int
@@ -290,7 +291,7 @@ class CRBMClassifier(ClassifierMixin, _Trained):  # type: ignore[misc]
             raise ValueError("classes must be given in the first call of partial_fit with a 1-D y")
         X, V, classes = self._check(X, y, classes, reset=first)
         point = self._start(V) if first else self._point
-        features, labels = point.model._features(X), Table("y", V, V.shape[1], point.model.dtype, "nv")
+        features, labels = point.model.check_features(X), Matrix("y", V, V.shape[1], point.model.dtype, "nv")
         optimizer, epochs = as_optimizer(self.optimizer, self.learning_rate), check.check_int("epochs", self.epochs, 1)
         point = self._epochs(point, 1, features, labels, self._learner(), optimizer, epochs)
         self.classes_ = classes
@@ -465,7 +466,7 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Trained
         values = self._check(X)
         H = np.empty((len(values), self.model_.nh), self.model_.dtype)
         for at in values.chunks():
-            theta = self.model_._field_h(values.rows(at), self.model_.b_h)  # conditional_h insists on [0, 1]
+            theta = self.model_.fields_h(values.rows(at), self.model_.b_h)  # conditional_h insists on [0, 1]
             _algebra.logistic(theta)
             H[at] = theta
         return H
@@ -479,13 +480,13 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Trained
         values, model = self._check(X), self.model_
         flipped = check_random_state(self.random_state).randint(0, model.nv, len(values))
         gap = np.empty(len(values))
-        b1, b2 = model._biases(None)
+        b1, b2 = model.biases_of(None)
         for at in values.chunks():
             v = values.rows(at)
             rival, unit = v.copy(), (np.arange(len(v)), flipped[at])
             rival[unit] = 1 - v[unit]
             # model.free_energy itself insists on 0 and 1
-            F, F_rival = (free_energy(u, b1, model._field_h(u, b2)) for u in (v, rival))
+            F, F_rival = (free_energy(u, b1, model.fields_h(u, b2)) for u in (v, rival))
             gap[at] = F_rival - F
         score: NDArray[np.float64] = -model.nv * np.logaddexp(0, -gap)
         return score
@@ -551,7 +552,7 @@ class RBMTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _Trained
 # --- shared -------------------------------------------------------------------------------------------------------
 
 
-class _Values(Table):
+class _Values(Matrix):
     """Values of visible units, any real numbers: `rows` gives arrays, also of a sparse matrix."""
 
     def __init__(self, X: Any, model: CRBM) -> None:

@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from crbm_fast import _algebra, _files
 from crbm_fast import _validation as check
 from crbm_fast._centering import Centering
-from crbm_fast._data import Data, Table, chunks, permuted
+from crbm_fast._data import Data, Matrix, chunks, permuted
 from crbm_fast.inference import ConvergenceWarning, Engine, Inference
 from crbm_fast.learners import Learner, as_learner
-from crbm_fast.learners.base import Diverged, Timer, biases
+from crbm_fast.learners.base import Batch, Diverged, Timer, Workspace, finite_biases
 from crbm_fast.model import CRBM, PARAMETERS
 from crbm_fast.optimizers import Optimizer, as_optimizer, as_schedule, average
 
@@ -283,8 +283,8 @@ def train(
     check.check_choice("start", start, (None, "logistic"))
     if start == "logistic" and model.nx == 0:
         raise ValueError("start='logistic' needs features; this model has nx=0")
-    if method.name == "logistic" and model.nx == 0:
-        raise ValueError("learner='logistic' needs features; this model has nx=0")
+    if method.needs_features and model.nx == 0:
+        raise ValueError(f"learner={method.name!r} needs features; this model has nx=0")
     if resume and checkpoint is None:
         raise ValueError("resume=True needs checkpoint, the file to resume from")
     if callable(callbacks) or callbacks is None or not all(callable(callback) for callback in callbacks):
@@ -343,7 +343,7 @@ def train(
     run.finish()
     last = run.history[-1] if run.history else None
     # damped messages are on their way much longer
-    if last and last.converged is not None and last.converged < _FEW_CONVERGED and method.damping == 0:
+    if last and last.converged is not None and last.converged < _FEW_CONVERGED and method.inference_in(1).damping == 0:
         check.warn(
             f"in epoch {last.epoch} inference converged on {100 * last.converged:.1f} % of the instances only; its "
             "gradients mean little then. Lower learning_rate, add weight_decay, or give the learner damping (0.5)",
@@ -385,11 +385,11 @@ def _check_data(model: CRBM, X: Any, V: Any, validation: Any, seed: int) -> tupl
 
 
 def _pair(model: CRBM, X: Any, V: Any, which: str) -> Data:
-    outputs = Table(f"{which}V", V, model.nv, model.dtype, "nv")
+    outputs = Matrix(f"{which}V", V, model.nv, model.dtype, "nv")
     outputs.check_states()
     if len(outputs) == 0:
         raise ValueError(f"{which}V has no rows")
-    return Data(model._features(X, len(outputs), f"{which}X"), outputs, len(outputs))
+    return Data(model.check_features(X, len(outputs), f"{which}X"), outputs, len(outputs))
 
 
 def _checksum(data: Data) -> int:
@@ -493,24 +493,14 @@ class _Run:
         self.last_good = {name: p.copy() for name, p in model.parameters().items()}
         gradient = {name: np.empty_like(p) for name, p in model.parameters().items()}
         averages, latest = ({name: m.parameters()[name] for name in parameters} for m in (model, iterate))
-        engine = iterate._engine()
+        engine, workspace = iterate.engine(), Workspace(iterate)
         norms, iterations, converged, counted = 0.0, 0, 0, 0
         for batch in self.data.minibatches(self.batch_size, self.seed, number):
             self.batch = batch.number
             X, V = self.data.take(batch.rows)
             timer.lap("data")
-            negative = self.learner.gradient(
-                iterate,
-                engine,
-                X,
-                V,
-                gradient,
-                index=batch.index,
-                epoch=number,
-                seed=batch.seed,
-                state=self.learner_state,
-                timer=timer,
-            )
+            minibatch = Batch(X, V, batch.index, number, batch.seed, self.learner_state, workspace)
+            negative = self.learner.gradient(iterate, engine, minibatch, gradient, timer)
             if self.centred:
                 self.centred.transform(gradient)
             self.steps += 1
@@ -539,7 +529,7 @@ class _Run:
                 counted += len(negative.n_iter)
             if bar is not None:
                 bar.update()
-        how = self.learner.inference(number)
+        how = self.learner.inference_in(number)
         for name, p in iterate.parameters().items():
             if check.beyond(p) >= 0:
                 raise Diverged(f"{name} has an entry that is not finite, or beyond {check.LIMITS[p.dtype]:g}", norm)
@@ -592,7 +582,7 @@ class _Run:
         if best is not None:
             _copy_into(self.model.parameters(), self.best)
         if self.history:
-            self.model.inference = self.learner.inference(best or self.epoch)
+            self.model.inference = self.learner.inference_in(best or self.epoch)
 
     # --- checkpoints ------------------------------------------------------------------------------------------------
 
@@ -670,13 +660,13 @@ def _error(model: CRBM, engine: Engine, how: Inference, data: Data, count: int, 
     count, wrong = min(count, data.size), 0
     for part in chunks(count):
         X, V = data.take(data.rows(permuted(np.arange(part.start, part.stop), data.size, seed, 0)))
-        b1, b2 = biases(model, X)
+        b1, b2 = finite_biases(model, X)
         if X is None:
-            h = model._field_h(V, b2)
+            h = model.fields_h(V, b2)
             _algebra.logistic(h)
-            guess = model._field_v(h, b1) > 0
+            guess = model.fields_v(h, b1) > 0
         else:
-            guess = engine.run(b1, b2, **asdict(how)).tau_v > 0.5
+            guess = engine.run_checked(b1, b2, how).tau_v > 0.5
         wrong += int(np.count_nonzero(guess != (V > 0.5)))
     return wrong / (count * model.nv)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -101,7 +101,13 @@ class Recipe:
         fixed = sorted(set(self.learner) & set(method.options))
         if fixed:
             raise ValueError(f"{fixed[0]} is what makes {method.name} this method; a recipe cannot change it")
-        return LEARNERS[method.learner](**{**method.options, **self.learner})
+        options: dict[str, Any] = {**method.options, **self.learner}
+        names = ("method", "max_iter", "tol", "damping", "init")
+        how: dict[str, Any] = {name: options.pop(name) for name in names if name in options}
+        if how:
+            default = LEARNERS[method.learner](**options).inference_in(1)
+            options["inference"] = replace(default, **{"max_iter": None, **how})
+        return LEARNERS[method.learner](**options)
 
     def make_model(self, nv: int, nh: int, nx: int, *, seed: int, n_threads: int | None) -> CRBM:
         """The model before training."""

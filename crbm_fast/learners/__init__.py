@@ -1,6 +1,6 @@
-"""Learners: each turns a minibatch into a gradient (base.py says how they share the work).
+"""Learners: each turns a minibatch into a gradient; base.py holds what they share.
 
-mle.py       MLE        sum-product, mean-field, tap or exact moments
+mle.py       MLE        maximum likelihood, with the marginals of an inference method
 cd.py        CD         k steps of Gibbs sampling from the data, a random state or the logistic part
 pcd.py       PCD        chains that persist
 percloss.py  PercLoss   CD-PercLoss
@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from crbm_fast import _validation as check
-from crbm_fast.learners.base import Batch, Learner, Negative
+from crbm_fast.learners.base import Batch, Learner, Negative, Workspace
 from crbm_fast.learners.cd import CD
 from crbm_fast.learners.logistic import Logistic
 from crbm_fast.learners.margin import LSSVM, MSSVM
@@ -26,7 +26,7 @@ LEARNERS = {kind.name: kind for kind in (MLE, CD, PCD, PercLoss, MSSVM, LSSVM, L
 
 
 def as_learner(learner: Any) -> Learner:
-    """A `Learner`, or the one of that name with its defaults."""
+    """`learner` itself, or the learner of that name with its defaults."""
     if isinstance(learner, Learner):
         return learner
     check.check_choice("learner", learner, tuple(LEARNERS))
@@ -45,5 +45,6 @@ __all__ = [
     "Logistic",
     "Negative",
     "PercLoss",
+    "Workspace",
     "as_learner",
 ]

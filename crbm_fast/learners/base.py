@@ -1,19 +1,24 @@
-"""What all learners share: a batch goes in, the gradient of the five parameter blocks comes out.
+"""What all learners share: from a minibatch to the gradient of the five parameter arrays.
 
-Every learner of the paper pulls the observed outputs up and something else down:
+Every learner of the paper raises the probability of the observed outputs and lowers that of something else:
 
-    d W_vh = mean( v h' ) - E[v h']        v, h = V and its hidden units;    E[.] the learner's `negative`
+    d W_vh = mean( v h' ) - E[v h']        v, h = V and its hidden units;    E[.] is given by the learner's `negative`
     d W_vx = mean( (v - E[v]) x' )         d b_v = mean( v - E[v] )
     d W_hx = mean( (h - E[h]) x' )         d b_h = mean( h - E[h] )          Eq. 5, Appendix A; Eq. 7 with its sign
 
 so a learner has one method to write, `negative`, and all of them maximise.
+
+    Workspace    arrays that a run allocates once
+    Batch        a minibatch, with what all learners compute from it
+    Negative     what a learner returns
+    Learner      the base class
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,23 +26,67 @@ from numpy.typing import NDArray
 from crbm_fast import _algebra
 from crbm_fast import _validation as check
 from crbm_fast._data import Rows, outer
-from crbm_fast.inference import Engine, Inference
+from crbm_fast.inference import METHODS, Beliefs, Engine, Inference
 from crbm_fast.model import CRBM, PARAMETERS
 
 Array = NDArray[Any]
 
 
-class Diverged(Exception):  # noqa: N818 -- users see training.DivergenceError
-    """Numbers left the range of training: what happened, and the norm of the gradient."""
+class Diverged(Exception):  # noqa: N818 -- users see DivergenceError, which also knows the epoch
+    """Training has left the range of finite, sensible numbers.
 
-    def __init__(self, what: str, norm: float) -> None:
-        super().__init__(f"{what}; the gradient has the norm {norm:.3g}")
-        self.norm = norm
+    Attributes
+    ----------
+    reason : str
+        What happened.
+    norm : float
+        Norm of the gradient.
+    """
+
+    def __init__(self, reason: str, norm: float) -> None:
+        super().__init__(f"{reason}; the gradient has the norm {norm:.3g}")
+        self.reason, self.norm = reason, norm
 
 
-def biases(model: CRBM, X: Rows | None) -> tuple[Array, Array]:
-    """b1 and b2, finite."""
-    b1, b2 = model._biases(X)
+class Workspace:
+    """Arrays that live as long as a run: each minibatch writes into those of the minibatch before it.
+
+    Parameters
+    ----------
+    model : CRBM
+        It determines the sizes and the dtype.
+
+    Attributes
+    ----------
+    beliefs : dict of int to Beliefs
+        Results of inference by their number of instances, for `Engine.run_checked(out=)`.
+    """
+
+    def __init__(self, model: CRBM) -> None:
+        self._widths, self._dtype = {"v": model.nv, "h": model.nh}, model.dtype
+        self._arrays: dict[tuple[str, str], Array] = {}
+        self.beliefs: dict[int, Beliefs] = {}
+
+    def visible(self, name: str, N: int) -> Array:
+        """The array (N, nv) of that name; its entries are arbitrary."""
+        return self._rows("v", name, N)
+
+    def hidden(self, name: str, N: int) -> Array:
+        """The array (N, nh) of that name; its entries are arbitrary."""
+        return self._rows("h", name, N)
+
+    def _rows(self, side: str, name: str, N: int) -> Array:
+        kept = self._arrays.get((side, name))
+        if kept is None or len(kept) < N:
+            kept = self._arrays[side, name] = np.empty((N, self._widths[side]), self._dtype)
+        return kept[:N]
+
+
+def finite_biases(model: CRBM, X: Rows | None, workspace: Workspace | None = None) -> tuple[Array, Array]:
+    """b1 (N, nv) and b2 (N, nh) of converted rows, one row each without features; Diverged where they overflow."""
+    N = 1 if X is None else len(X)
+    out = None if workspace is None else (workspace.visible("b1", N), workspace.hidden("b2", N))
+    b1, b2 = model.biases_of(X, out=out)
     if check.beyond(b1) >= 0 or check.beyond(b2) >= 0:
         raise Diverged("the biases b + W x overflow", np.inf)
     return b1, b2
@@ -45,66 +94,102 @@ def biases(model: CRBM, X: Rows | None) -> tuple[Array, Array]:
 
 @dataclass(slots=True)
 class Batch:
-    """A minibatch as a learner sees it.
+    """A minibatch: what the run puts into it, and what `Learner.gradient` computes for every learner.
 
     Attributes
     ----------
-    model : CRBM
+    X : (N, nx) array, SparseRows or None
+        Features, converted and finite; None for a model without features.
     V : (N, nv)
-        Observed outputs.
-    b1, b2 : (N, nv), (N, nh), or one row shared by all
-        Biases given the features.
-    theta_h : (N, nh)
-        b2 + V W_vh, the fields of the hidden units given V.
+        Observed outputs, 0 or 1, C-contiguous and of the model's dtype.
     index : (N,) int64
         Which training instances these are.
     epoch : int
         From 1.
     seed : int
-        Of this batch's random numbers.
+        The seed of this minibatch's random numbers.
     state : dict of arrays
-        What the learner keeps from batch to batch; see `Learner.first_state`.
-    shared : bool
-        Whether all instances share one model: there are no features.
+        What the learner keeps from minibatch to minibatch; see `Learner.first_state`.
+    workspace : Workspace
+        The run's.
+    model : CRBM
+        Set by `gradient`, as are all that follow.
+    b1, b2 : (N, nv), (N, nh), or one row that all instances share
+        Biases given the features.
+    theta_h : (N, nh)
+        b2 + V W_vh, the fields of the hidden units given V.
     """
 
-    model: CRBM
+    X: Rows | None
     V: Array
-    b1: Array
-    b2: Array
-    theta_h: Array
     index: NDArray[np.int64]
     epoch: int
     seed: int
     state: dict[str, Array]
-    shared: bool
+    workspace: Workspace
+    model: CRBM = field(init=False)
+    b1: Array = field(init=False)
+    b2: Array = field(init=False)
+    theta_h: Array = field(init=False)
 
-    def per_row(self, b: Array) -> Array:
-        """b1 or b2, a row for each instance."""
-        return b if len(b) == len(self.V) else np.repeat(b, len(self.V), axis=0)
+    def visible(self, name: str) -> Array:
+        """An array (N, nv) of the workspace; its entries are arbitrary."""
+        return self.workspace.visible(name, len(self.V))
 
-    def walk(self, engine: Engine, v: Array, k: int, theta_h: Array | None = None) -> tuple[Array, Array]:
-        """(v, h) after k steps of Gibbs sampling from v, Eq. 3; `theta_h` = b2 + v W_vh where it is known."""
-        b1, b2 = self.per_row(self.b1), self.per_row(self.b2)
-        v, h = v.copy(), np.empty_like(b2)
-        engine.gibbs_checked(b1, b2, v, h, seed=self.seed, n_steps=k, theta_h=theta_h)
-        return v, h
+    def hidden(self, name: str) -> Array:
+        """An array (N, nh) of the workspace; its entries are arbitrary."""
+        return self.workspace.hidden(name, len(self.V))
+
+    def biases_per_row(self) -> tuple[Array, Array]:
+        """b1 and b2 with a row for each instance, (N, nv) and (N, nh)."""
+        if len(self.b1) == len(self.V):
+            return self.b1, self.b2
+        b1, b2 = self.visible("b1 per row"), self.hidden("b2 per row")
+        b1[...], b2[...] = self.b1, self.b2
+        return b1, b2
+
+    def infer(self, engine: Engine, how: Inference, b1: Array, b2: Array, **wanted: Any) -> Beliefs:
+        """The beliefs given b1 (n, nv) and b2 (n, nh), in arrays of the workspace; `wanted` is `gamma` or nothing."""
+        kept = self.workspace.beliefs
+        kept[len(b1)] = beliefs = engine.run_checked(b1, b2, how, out=kept.get(len(b1)), **wanted)
+        return beliefs
+
+    def walk(self, engine: Engine, v: Array, k: int, theta_h: Array | None = None) -> Array:
+        """Advance v (N, nv), in place, by k steps of Gibbs sampling, Eq. 3.
+
+        Parameters
+        ----------
+        v : (N, nv)
+            The initial states, and afterwards the final ones.
+        k : int
+            The number of steps.
+        theta_h : (N, nh), optional
+            b2 + v W_vh, where it is known.
+
+        Returns
+        -------
+        h : (N, nh)
+            The hidden states from which the final v was drawn.
+        """
+        h = self.hidden("h of the walk")
+        engine.gibbs_checked(*self.biases_per_row(), v, h, seed=self.seed, n_steps=k, theta_h=theta_h)
+        return h
 
 
 @dataclass(slots=True)
 class Negative:
-    """What is pulled down: moments of the model, or a rival state of the outputs.
+    """What the gradient lowers the probability of: the model's own moments, or a rival state of the outputs.
 
     Attributes
     ----------
-    v : (N, nv), or (1, nv) where all instances share one model
-        E[v], or the rival state.
-    h : (N, nh), likewise, or None
-        E[h]; None: that of the learner's hidden units given v.
+    v : (M, nv)
+        E[v], or the rival state.  M is N, or 1 where all instances share one model.
+    h : (M, nh) or None
+        E[h]; None means the learner's hidden units given v.
     gamma : (nv, nh) or None
-        Sum over the rows of E[v h']; None: sum of v h'.
-    n_iter, converged : (N,) or None
-        Of the inference.
+        The sum over the rows of E[v h']; None means the sum of v h'.
+    n_iter, converged : (M,) or None
+        What inference reported.
     """
 
     v: Array
@@ -115,7 +200,7 @@ class Negative:
 
 
 class Timer:
-    """Seconds by phase: `lap` books the time since the last one."""
+    """Seconds spent in each phase of training: `lap` adds the time since the last call to a phase."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
@@ -127,102 +212,138 @@ class Timer:
         self._last = now
 
 
-@dataclass(frozen=True, kw_only=True)
 class Learner:
-    """Turns a minibatch into a gradient.  Subclasses write `negative`; the rest is shared.
+    """Turns a minibatch into a gradient.  A subclass is a frozen dataclass that writes `negative`.
 
-    Parameters
+    Attributes
     ----------
-    max_iter : int, optional
-        Iterations of inference, in training and for the predictions the trained model makes.  Default: the paper's
-        7 + epoch.
-    tol : float
-        Inference stops an instance when no belief changed by more.
-    damping : float
-        Of inference.
-    init : "visible", optional
-        Where mean field and TAP start, see `infer`.
+    inference : Inference
+        How the learner infers, and how the model predicts after training with it.  A string given in its place is the
+        name of a method.
+    name : str
+        The name by which `train` knows the learner.
+    trains : tuple of str
+        The parameters that it learns.
+    needs_features : bool
+        Whether it can only train a model that has features.
     """
 
-    max_iter: int | None = None
-    tol: float = 1e-3
-    damping: float = 0.0
-    init: Literal["visible"] | None = None
+    inference: Inference | str
 
     name: ClassVar[str]
-    method: ClassVar[Any]  # of inference: in training where there is any, and at test time
     trains: ClassVar[tuple[str, ...]] = PARAMETERS
+    needs_features: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        how = Learner.inference(self, 1)  # checks them
-        check.set_fields(
-            self, max_iter=None if self.max_iter is None else how.max_iter, tol=how.tol, damping=how.damping
-        )
+        how = self.inference
+        if isinstance(how, str):
+            check.check_choice("method", how, self.methods())
+            how = Inference(how)
+        elif not isinstance(how, Inference):
+            raise TypeError(f"inference={how!r} must be an Inference or the name of a method")
+        check.check_choice("method", how.method, self.methods())
+        if np.float32(how.damping) == 1:
+            raise ValueError(f"damping={how.damping!r} is 1 in float32; take a smaller one")
+        check.set_fields(self, inference=how)
 
-    def inference(self, epoch: int) -> Inference:
-        """What training uses in this epoch, and a model trained so far should predict with."""
-        T = 7 + epoch if self.max_iter is None else self.max_iter  # Section 6, observation (1)
-        return Inference(self.method, T, self.tol, self.damping, self.init)
+    @classmethod
+    def methods(cls) -> tuple[str, ...]:
+        """The names of the methods of inference that the learner can be composed with."""
+        return tuple(METHODS)
+
+    def inference_in(self, epoch: int) -> Inference:
+        """What training uses in this epoch, from 1, and what a model trained so far should predict with."""
+        assert isinstance(self.inference, Inference)
+        return self.inference.in_epoch(epoch)
 
     def prepare(self, model: CRBM) -> None:
-        """What a new run changes in the model before it starts."""
+        """Change the model, in place, before the first epoch of a new run."""
 
     def first_state(self, model: CRBM, N: int, batch_size: int) -> dict[str, Array]:
-        """Arrays to keep from batch to batch and in checkpoints."""
+        """Arrays that the learner keeps from minibatch to minibatch and in checkpoints, before the first epoch."""
         return {}
 
     def negative(self, engine: Engine, batch: Batch) -> Negative:
-        """What is pulled down."""
+        """What the gradient of this minibatch lowers the probability of."""
         raise NotImplementedError
 
-    def hidden(self, theta_h: Array) -> Array:
-        """The hidden units given a state of the outputs, from their fields: mu of Eq. 5."""
-        h = theta_h.copy()
-        _algebra.logistic(h)
-        return h
+    def hidden(self, theta_h: Array, out: Array) -> Array:
+        """The hidden units given a state of the outputs, from their fields, written into `out`: mu of Eq. 5."""
+        np.copyto(out, theta_h)
+        _algebra.logistic(out)
+        return out
 
     def gradient(
-        self,
-        model: CRBM,
-        engine: Engine,
-        X: Rows | None,
-        V: Array,
-        out: dict[str, Array],
-        *,
-        index: NDArray[np.int64],
-        epoch: int,
-        seed: int,
-        state: dict[str, Array],
-        timer: Timer,
+        self, model: CRBM, engine: Engine, batch: Batch, out: dict[str, Array], timer: Timer | None = None
     ) -> Negative:
-        """Write the gradient of the mean objective over the batch into `out`; returns the negative phase."""
-        threads = engine.n_threads
-        b1, b2 = biases(model, X)
+        """Write the gradient of the mean objective over the minibatch into `out`.  Unchecked.
+
+        Parameters
+        ----------
+        model : CRBM
+        engine : Engine
+            The engine of `model`, with its present weights.
+        batch : Batch
+        out : dict of arrays
+            An array for every parameter; those of `trains` are written.
+        timer : Timer, optional
+            It adds up the time spent on biases, the positive phase, the negative phase and the gradient.
+
+        Returns
+        -------
+        Negative
+            Its arrays may be written again by the next minibatch.
+        """
+        timer, work, V = timer or Timer(), batch.workspace, batch.V
+        batch.model = model
+        batch.b1, batch.b2 = finite_biases(model, batch.X, work)
         timer.lap("biases")
-        theta_h = model._field_h(V, b2)
-        h = self.hidden(theta_h)
+        batch.theta_h = model.fields_h(V, batch.b2, batch.hidden("theta_h"))
+        h = self.hidden(batch.theta_h, batch.hidden("h"))
         timer.lap("positive")
-        negative = self.negative(engine, Batch(model, V, b1, b2, theta_h, index, epoch, seed, state, X is None))
+        negative = self.negative(engine, batch)
+        M = len(negative.v)
         if negative.h is None:
-            negative.h = self.hidden(model._field_h(negative.v, b2))
+            theta_h = model.fields_h(negative.v, batch.b2, work.hidden("theta_h of the negative phase", M))
+            negative.h = self.hidden(theta_h, work.hidden("h of the negative phase", M))
         timer.lap("negative")
-        N, M = len(V), len(negative.v)
-        if negative.gamma is None and "W_vh" in self.trains:
-            # d W_vh = V' h / N - v' h / M, one product
-            # (nv, nh) = (nv, N + M) (N + M, nh)
-            states, pairs = np.concatenate((V, negative.v)), np.concatenate((h / N, negative.h / -M))
-            _algebra.product(out["W_vh"], states, pairs, transpose_a=True, n_threads=threads)
-        elif negative.gamma is not None:
-            # d W_vh = V' h / N - gamma / M
-            # (nv, nh) = (nv, N) (N, nh)
-            np.copyto(out["W_vh"], negative.gamma)
-            _algebra.product(out["W_vh"], V, h / N, transpose_a=True, beta=-1 / M, n_threads=threads)
-        if "b_h" in self.trains:
-            np.subtract(np.add.reduce(h) / N, np.add.reduce(negative.h) / M, out=out["b_h"])
-        np.subtract(np.add.reduce(V) / N, np.add.reduce(negative.v) / M, out=out["b_v"])
-        if X is not None:
-            outer((V - negative.v) / N, X, out["W_vx"], threads)
-            if "W_hx" in self.trains:
-                outer((h - negative.h) / N, X, out["W_hx"], threads)
+        self._difference(batch, h, negative.v, negative.h, negative.gamma, out, engine.n_threads)
         timer.lap("gradient")
         return negative
+
+    def _difference(
+        self,
+        batch: Batch,
+        h: Array,
+        v_negative: Array,
+        h_negative: Array,
+        gamma: Array | None,
+        out: dict[str, Array],
+        threads: int,
+    ) -> None:
+        """Write the moments of the data minus those of the negative phase into `out`."""
+        X, V, work = batch.X, batch.V, batch.workspace
+        N, M = len(V), len(v_negative)
+        if gamma is None and "W_vh" in self.trains:
+            # d W_vh = V' h / N - v' h / M, one product
+            # (nv, nh) = (nv, N + M) (N + M, nh)
+            states, pairs = work.visible("v of both phases", N + M), work.hidden("h of both phases", N + M)
+            np.concatenate((V, v_negative), out=states)
+            np.divide(h, N, out=pairs[:N])
+            np.divide(h_negative, -M, out=pairs[N:])
+            _algebra.product(out["W_vh"], states, pairs, transpose_a=True, n_threads=threads)
+        elif gamma is not None:
+            # d W_vh = V' h / N - gamma / M
+            # (nv, nh) = (nv, N) (N, nh)
+            np.copyto(out["W_vh"], gamma)
+            mean = np.divide(h, N, out=batch.hidden("h / N"))
+            _algebra.product(out["W_vh"], V, mean, transpose_a=True, beta=-1 / M, n_threads=threads)
+        if "b_h" in self.trains:
+            np.subtract(np.add.reduce(h) / N, np.add.reduce(h_negative) / M, out=out["b_h"])
+        np.subtract(np.add.reduce(V) / N, np.add.reduce(v_negative) / M, out=out["b_v"])
+        if X is not None:
+            rows = np.subtract(V, v_negative, out=batch.visible("v - E[v]"))
+            outer(np.divide(rows, N, out=rows), X, out["W_vx"], threads)
+            if "W_hx" in self.trains:
+                rows = np.subtract(h, h_negative, out=batch.hidden("h - E[h]"))
+                outer(np.divide(rows, N, out=rows), X, out["W_hx"], threads)

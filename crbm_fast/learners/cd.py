@@ -8,13 +8,13 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from crbm_fast import _validation as check
-from crbm_fast.inference import Engine, independent_draws
+from crbm_fast.inference import Engine, Inference, independent_draws
 from crbm_fast.learners.base import Batch, Learner, Negative
 
 
@@ -25,14 +25,12 @@ class CD(Learner):
     Parameters
     ----------
     k : int
-        Steps of Gibbs sampling.
+        The number of steps of Gibbs sampling.
     start : {"data", "random", "logistic"}
-        Where the chains start: at the observed outputs; at fair coins, which works better for conditional models
-        [2]_; at a draw from the logistic part, P(v_i = 1) = logistic(b1_i).
-    method : str
-        Inference the trained model predicts with.  Default: the paper's choice, mean field.
-    max_iter, tol, damping, init
-        Of that inference.
+        The initial states of the chains: the observed outputs; fair coins, which work better for conditional models
+        [2]_; a draw from the logistic part, P(v_i = 1) = logistic(b1_i).
+    inference : Inference or str
+        How the trained model predicts.  Default: the paper's choice, mean field.
 
     References
     ----------
@@ -43,7 +41,7 @@ class CD(Learner):
 
     k: int = 1
     start: Literal["data", "random", "logistic"] = "data"
-    method: str = field(default="mean-field", kw_only=True)  # type: ignore[misc]
+    inference: Inference | str = "mean-field"
 
     name: ClassVar[str] = "cd"
 
@@ -53,9 +51,12 @@ class CD(Learner):
         super().__post_init__()
 
     def negative(self, engine: Engine, batch: Batch) -> Negative:
+        v = batch.visible("chains")
         if self.start == "data":
-            return Negative(batch.walk(engine, batch.V, self.k, batch.theta_h)[0])
-        b = np.zeros_like(batch.V)
-        if self.start == "logistic":
-            b += batch.b1
-        return Negative(batch.walk(engine, independent_draws(b, batch.seed), self.k)[0])
+            np.copyto(v, batch.V)
+            batch.walk(engine, v, self.k, batch.theta_h)
+            return Negative(v)
+        v[...] = batch.b1 if self.start == "logistic" else 0
+        v = independent_draws(v, batch.seed)
+        batch.walk(engine, v, self.k)
+        return Negative(v)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
-
-import numpy as np
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 from crbm_fast import _algebra
 from crbm_fast.inference import Engine, Inference
@@ -15,26 +13,20 @@ from crbm_fast.model import CRBM
 
 @dataclass(frozen=True)
 class Logistic(Learner):
-    """Maximum likelihood of the logistic part alone: only W_vx and b_v are learned, W_vh is set to 0.
+    """Maximum likelihood of the logistic part alone: only W_vx and b_v are learned, and W_vh is set to 0."""
 
-    Parameters
-    ----------
-    max_iter, tol, damping
-        Without effect: nothing is iterated.
-    """
+    # Without coupling, one iteration of mean field is exact.
+    inference: Inference | str = field(default=Inference("mean-field", 1), init=False, repr=False)
 
     name: ClassVar[str] = "logistic"
-    method: ClassVar[Any] = "mean-field"
     trains: ClassVar[tuple[str, ...]] = ("W_vx", "b_v")
+    needs_features: ClassVar[bool] = True
 
     def prepare(self, model: CRBM) -> None:
         model.W_vh[...] = 0
 
-    def inference(self, epoch: int) -> Inference:
-        return Inference(self.method, 1)
-
     def negative(self, engine: Engine, batch: Batch) -> Negative:
-        v = np.zeros_like(batch.V)
-        v += batch.b1
+        v, h = batch.visible("E[v]"), batch.hidden("E[h]")
+        v[...], h[...] = batch.b1, 0  # hidden units are not learned
         _algebra.logistic(v)
-        return Negative(v, np.zeros_like(batch.theta_h))
+        return Negative(v, h)

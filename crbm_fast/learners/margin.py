@@ -8,10 +8,12 @@ References
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
-from crbm_fast.inference import Engine
+import numpy as np
+
+from crbm_fast.inference import Engine, Inference
 from crbm_fast.learners.base import Array, Batch, Learner, Negative
 
 
@@ -23,21 +25,31 @@ class MSSVM(Learner):
 
     Parameters
     ----------
-    max_iter, tol, damping
-        As for every `Learner`.
+    inference : Inference or str
+        How the rival is found, and how the trained model predicts: "mixed-product", with options such as
+        `Inference("mixed-product", damping=0.5)`.
 
     References
     ----------
     .. [1] Ping, Liu & Ihler, "Marginal structured SVM with hidden variables", ICML 2014.
     """
 
+    inference: Inference | str = "mixed-product"
+
     name: ClassVar[str] = "mssvm"
-    method: ClassVar[Any] = "mixed-product"
+
+    @classmethod
+    def methods(cls) -> tuple[str, ...]:
+        return ("mixed-product",)
 
     def negative(self, engine: Engine, batch: Batch) -> Negative:
-        how = asdict(self.inference(batch.epoch))
-        b = engine.run(batch.b1 + 1 - 2 * batch.V, batch.per_row(batch.b2), **how)
-        return Negative((b.tau_v > 0.5).astype(batch.V.dtype), n_iter=b.n_iter, converged=b.converged)
+        # b1 + 1 - 2 v
+        augmented, rival = batch.visible("loss-augmented b1"), batch.visible("rival")
+        np.add(batch.b1, 1, out=augmented)
+        augmented -= np.multiply(batch.V, 2, out=rival)
+        b = batch.infer(engine, self.inference_in(batch.epoch), augmented, batch.biases_per_row()[1])
+        np.greater(b.tau_v, 0.5, out=rival)
+        return Negative(rival, n_iter=b.n_iter, converged=b.converged)
 
 
 @dataclass(frozen=True)
@@ -46,17 +58,22 @@ class LSSVM(MSSVM):
 
     Parameters
     ----------
-    max_iter, tol, damping
-        As for every `Learner`.
+    inference : Inference or str
+        As for `MSSVM`, with "max-product".
 
     References
     ----------
     .. [1] Yu & Joachims, "Learning structural SVMs with latent variables", ICML 2009.
     """
 
-    name: ClassVar[str] = "lssvm"
-    method: ClassVar[Any] = "max-product"
+    inference: Inference | str = "max-product"
 
-    def hidden(self, theta_h: Array) -> Array:
-        """The best h for a state of the outputs."""
-        return (theta_h > 0).astype(theta_h.dtype)
+    name: ClassVar[str] = "lssvm"
+
+    @classmethod
+    def methods(cls) -> tuple[str, ...]:
+        return ("max-product",)
+
+    def hidden(self, theta_h: Array, out: Array) -> Array:
+        """The best h given a state of the outputs."""
+        return np.greater(theta_h, 0, out=out)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import ClassVar
 
-from crbm_fast import _validation as check
-from crbm_fast.inference import Engine
+from crbm_fast.inference import METHODS, Engine, Inference
 from crbm_fast.learners.base import Batch, Learner, Negative
-
-METHODS = ("sum-product", "mean-field", "tap", "exact")
 
 
 @dataclass(frozen=True)
@@ -18,20 +15,19 @@ class MLE(Learner):
 
     Parameters
     ----------
-    method : {"sum-product", "mean-field", "tap", "exact"}
-        Inference in training and, to match, at test time.
-    max_iter, tol, damping, init
-        As for every `Learner`.
+    inference : Inference or str
+        How the marginals are estimated in training and, to match, at test time: "sum-product", "mean-field", "tap",
+        "exact", or an `Inference` with one of these methods.
     """
 
-    method: str = "sum-product"  # type: ignore[misc]
+    inference: Inference | str = "sum-product"
 
     name: ClassVar[str] = "mle"
 
-    def __post_init__(self) -> None:
-        check.check_choice("method", self.method, METHODS)
-        super().__post_init__()
+    @classmethod
+    def methods(cls) -> tuple[str, ...]:
+        return tuple(method.name for method in METHODS.values() if method.marginals)
 
     def negative(self, engine: Engine, batch: Batch) -> Negative:
-        b = engine.run(batch.b1, batch.b2, gamma="sum", **asdict(self.inference(batch.epoch)))
+        b = batch.infer(engine, self.inference_in(batch.epoch), batch.b1, batch.b2, gamma="sum")
         return Negative(b.tau_v, b.tau_h, b.gamma, b.n_iter, b.converged)

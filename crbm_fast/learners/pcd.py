@@ -1,4 +1,4 @@
-"""Persistent contrastive divergence: chains that go on from one update to the next.
+"""Persistent contrastive divergence: chains that continue from one update to the next.
 
 References
 ----------
@@ -7,13 +7,13 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from crbm_fast import _validation as check
-from crbm_fast.inference import Engine
+from crbm_fast.inference import Engine, Inference
 from crbm_fast.learners.base import Array, Batch, Learner, Negative
 from crbm_fast.model import CRBM
 
@@ -28,11 +28,9 @@ class PCD(Learner):
     Parameters
     ----------
     k : int
-        Steps of Gibbs sampling per update.
-    method : str
-        Inference the trained model predicts with.  Default: the paper's choice, mean field.
-    max_iter, tol, damping, init
-        Of that inference.
+        The number of steps of Gibbs sampling per update.
+    inference : Inference or str
+        How the trained model predicts.  Default: the paper's choice, mean field.
 
     References
     ----------
@@ -41,7 +39,7 @@ class PCD(Learner):
     """
 
     k: int = 1
-    method: str = field(default="mean-field", kw_only=True)  # type: ignore[misc]
+    inference: Inference | str = "mean-field"
 
     name: ClassVar[str] = "pcd"
 
@@ -58,9 +56,10 @@ class PCD(Learner):
 
     def negative(self, engine: Engine, batch: Batch) -> Negative:
         chains, started = batch.state["chains"], batch.state["started"]
-        at = np.arange(len(batch.V)) if batch.shared else batch.index
-        v = np.unpackbits(chains[at], axis=1, count=batch.V.shape[1]).astype(batch.V.dtype)
-        v = np.where(started[at, np.newaxis], v, batch.V)
-        v, _ = batch.walk(engine, v, self.k)
+        at = np.arange(len(batch.V)) if batch.X is None else batch.index
+        v = batch.visible("chains")
+        v[...] = np.unpackbits(chains[at], axis=1, count=v.shape[1])
+        np.copyto(v, batch.V, where=~started[at, np.newaxis])
+        batch.walk(engine, v, self.k)
         chains[at], started[at] = np.packbits(v > 0.5, axis=1), True
         return Negative(v)

@@ -7,14 +7,14 @@ References
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from crbm_fast import _algebra
 from crbm_fast import _validation as check
-from crbm_fast.inference import Engine
+from crbm_fast.inference import Engine, Inference
 from crbm_fast.learners.base import Batch, Learner, Negative
 from crbm_fast.model import free_energy
 
@@ -25,17 +25,15 @@ class PercLoss(Learner):
 
     The search starts at the prediction of the logistic part, does k steps of Gibbs sampling and ends at the most likely
     v' for the last h.  (A sampled v' differs from the best one in many units and so is hardly ever better than the
-    truth: on noisy MNIST, learning stood still.)  Where v' is no better than the truth there is no update.
+    truth: on noisy MNIST, nothing was learned.)  Where v' is no better than the truth there is no update.
 
     Parameters
     ----------
     k : int
-        Steps of Gibbs sampling; the paper uses 10.
-    method : str
-        Inference the trained model predicts with.  Default: marginal MAP, which has the lowest free energy, what is
-        learned.  (The paper predicts with "mean-field".)
-    max_iter, tol, damping, init
-        Of that inference.
+        The number of steps of Gibbs sampling; the paper uses 10.
+    inference : Inference or str
+        How the trained model predicts.  Default: marginal MAP, the state with the lowest free energy, which is what
+        the loss is about.  (The paper predicts with "mean-field".)
 
     References
     ----------
@@ -44,7 +42,7 @@ class PercLoss(Learner):
     """
 
     k: int = 10
-    method: str = field(default="mixed-product", kw_only=True)  # type: ignore[misc]
+    inference: Inference | str = "mixed-product"
 
     name: ClassVar[str] = "percloss"
 
@@ -53,11 +51,11 @@ class PercLoss(Learner):
         super().__post_init__()
 
     def negative(self, engine: Engine, batch: Batch) -> Negative:
-        start = np.zeros_like(batch.V)
-        start[...] = batch.b1 > 0
-        _, h = batch.walk(engine, start, self.k)
-        v = (batch.model._field_v(h, batch.b1) > 0).astype(batch.V.dtype)  # argmax p(v | h)
-        theta_h = batch.model._field_h(v, batch.b2)
+        v, model = batch.visible("rival"), batch.model
+        np.greater(batch.b1, 0, out=v)
+        h = batch.walk(engine, v, self.k)
+        np.greater(model.fields_v(h, batch.b1, v), 0, out=v)  # argmax p(v | h)
+        theta_h = model.fields_h(v, batch.b2, batch.hidden("theta_h of the rival"))
         found = free_energy(v, batch.b1, theta_h) < free_energy(batch.V, batch.b1, batch.theta_h)
         keep = ~found[:, np.newaxis]
         np.copyto(v, batch.V, where=keep)

@@ -6,28 +6,19 @@ import numpy as np
 
 import crbm_fast as cf
 from crbm_fast import _reference as ref
-from crbm_fast._data import Table
-from crbm_fast.learners import LSSVM, MSSVM, Negative
-from crbm_fast.learners.base import Timer
+from crbm_fast._data import Matrix
+from crbm_fast.learners import LSSVM, MSSVM, Batch, Negative, Workspace
 from crbm_fast.model import PARAMETERS
 
 
 def gradient(model, learner, X, V, *, epoch=1, seed=0, state=None):
     """The gradient of a batch, by name, and the negative phase."""
     out = {name: np.full_like(p, np.nan) for name, p in model.parameters().items()}
-    rows = None if X is None else Table("X", X, model.nx, model.dtype, "nx").rows(slice(None))
-    low = learner.gradient(
-        model,
-        model._engine(),
-        rows,
-        np.ascontiguousarray(V, model.dtype),
-        out,
-        index=np.arange(len(V)),
-        epoch=epoch,
-        seed=seed,
-        state=learner.first_state(model, len(V), len(V)) if state is None else state,
-        timer=Timer(),
-    )
+    rows = None if X is None else Matrix("X", X, model.nx, model.dtype, "nx").rows(slice(None))
+    state = learner.first_state(model, len(V), len(V)) if state is None else state
+    V = np.ascontiguousarray(V, model.dtype)
+    batch = Batch(rows, V, np.arange(len(V)), epoch, seed, state, Workspace(model))
+    low = learner.gradient(model, model.engine(), batch, out)
     return {name: g for name, g in out.items() if name in learner.trains and g.size}, low
 
 
@@ -64,16 +55,14 @@ def assert_same(got, want, atol):
 class EnumeratedMSSVM(MSSVM):
     def negative(self, engine, batch):
         b1 = batch.b1 + 1 - 2 * batch.V
-        W = engine._core.W
-        return Negative(np.array([ref.marginal_map(W, *b)[1] for b in zip(b1, batch.b2, strict=True)]))
+        return Negative(np.array([ref.marginal_map(engine.W, *b)[1] for b in zip(b1, batch.b2, strict=True)]))
 
 
 @dataclass(frozen=True)
 class EnumeratedLSSVM(LSSVM):
     def negative(self, engine, batch):
         b1 = batch.b1 + 1 - 2 * batch.V
-        W = engine._core.W
-        return Negative(np.array([ref.joint_map(W, *b)[1] for b in zip(b1, batch.b2, strict=True)]))
+        return Negative(np.array([ref.joint_map(engine.W, *b)[1] for b in zip(b1, batch.b2, strict=True)]))
 
 
 def denoising(N=300, nv=12, flips=0.1, seed=0):

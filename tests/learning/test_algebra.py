@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 
 from crbm_fast import _algebra
-from crbm_fast._data import Table
+from crbm_fast._data import Matrix
 
 TOL = {"float32": 2e-4, "float64": 1e-11}
 
@@ -65,14 +65,14 @@ def test_product_with_states(rng, dtype, isa, density, shape):
 @pytest.mark.parametrize("density", [0, 0.05, 1])
 def test_sparse_products(rng, dtype, density):
     X = scipy.sparse.csr_array(rng.normal(size=(50, 700)) * (rng.random((50, 700)) < density))
-    rows = Table("X", X, 700, dtype, "nx").rows(slice(None))
+    rows = Matrix("X", X, 700, dtype, "nx").rows(slice(None))
     W, D = rng.normal(size=(33, 700)).astype(dtype), rng.normal(size=(50, 33)).astype(dtype)
     for threads in (1, 3):
         out = np.ones((50, 33), dtype)
-        _algebra.csr_product(out, rows.values, rows.columns, rows.starts, W, n_threads=threads)
+        _algebra.csr_product(out, rows.values, rows.columns, rows.indptr, W, n_threads=threads)
         np.testing.assert_allclose(out, 1 + X @ W.T.astype(float), atol=TOL[dtype.name])
         out = np.full((33, 700), np.nan, dtype)
-        _algebra.csr_outer(out, D, rows.values, rows.columns, rows.starts, n_threads=threads)
+        _algebra.csr_outer(out, D, rows.values, rows.columns, rows.indptr, n_threads=threads)
         np.testing.assert_allclose(out, D.T.astype(float) @ X.toarray(), atol=TOL[dtype.name])
 
 

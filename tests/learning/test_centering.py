@@ -114,7 +114,7 @@ def test_gradient_of_what_is_maximised(tiny, learner, objective, sign, units):
 def test_gradient_by_belief_propagation_on_trees(rng, nv, nh):
     model = make_crbm(rng, nv, nh, 2, scale=1.5, dtype="float64")
     X, V = rng.normal(1, 1, (4, 2)), rng.random((4, nv)) < 0.7
-    learner, mu = MLE(max_iter=20, tol=0), means(X, V, nh)
+    learner, mu = MLE(cf.Inference(max_iter=20, tol=0)), means(X, V, nh)
     got, _ = centred_gradient(model, learner, X, V, mu)
     assert_same(got, differences(average_of(ref.log_likelihood, X, V), model, mu, learner.trains), atol=1e-8)
 
@@ -146,7 +146,7 @@ def test_gradient_given_pseudo_marginals(tiny, method):
     """Likelihood learners climb -F(truth) + <E>, the beliefs held fast."""
     model, X, V = tiny
     mu, learner = means(X, V, 3), MLE(method)
-    b = cf.infer(model.W_vh, *model.biases(X), gamma=True, **asdict(learner.inference(1)))
+    b = cf.infer(model.W_vh, *model.biases(X), gamma=True, **asdict(learner.inference_in(1)))
     got, _ = centred_gradient(model, learner, X, V, mu)
 
     def objective(p):
@@ -216,9 +216,9 @@ def trajectory(model, X, V, learner, **kw):
 # converge to several solutions, as for max-margin learners, not even then: hence enumeration.
 CONVERGED = {"max_iter": 1000, "tol": 1e-12}
 DETERMINISTIC = [
-    MLE(**CONVERGED),
-    MLE("mean-field", **CONVERGED),
-    MLE("tap", **CONVERGED),
+    MLE(cf.Inference("sum-product", **CONVERGED)),
+    MLE(cf.Inference("mean-field", **CONVERGED)),
+    MLE(cf.Inference("tap", **CONVERGED)),
     MLE("exact"),
     EnumeratedMSSVM(),
     EnumeratedLSSVM(),

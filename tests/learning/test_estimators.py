@@ -110,7 +110,9 @@ def test_random_state_decides_and_threads_do_not(labels, grey, learner):
 
 def test_clone_and_pickle(labels, grey):
     X, Y = labels
-    classifier = CRBMClassifier(**QUICK, learner=MLE(damping=0.2), optimizer=SGD(momentum=0.5)).partial_fit(X, Y)
+    classifier = CRBMClassifier(
+        **QUICK, learner=MLE(cf.Inference(damping=0.2)), optimizer=SGD(momentum=0.5)
+    ).partial_fit(X, Y)
     assert clone(classifier).get_params() == classifier.get_params()
     assert not hasattr(clone(classifier), "model_")
     transformer = RBMTransformer(7, learner=PCD(k=2), random_state=0).partial_fit(grey)

@@ -1,5 +1,8 @@
 """Learners: gradients against finite differences, moments against enumeration, results on a planted problem."""
 
+import tracemalloc
+from dataclasses import fields
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -8,7 +11,8 @@ from helpers.learning import EnumeratedLSSVM, EnumeratedMSSVM, assert_same, fini
 
 import crbm_fast as cf
 from crbm_fast import _reference as ref
-from crbm_fast.learners import CD, LEARNERS, LSSVM, MLE, MSSVM, PCD, Logistic, PercLoss, as_learner
+from crbm_fast.inference import METHODS
+from crbm_fast.learners import CD, LEARNERS, LSSVM, MLE, MSSVM, PCD, Batch, Logistic, PercLoss, Workspace, as_learner
 
 
 @pytest.fixture
@@ -31,7 +35,7 @@ def test_exact_gradient_is_that_of_the_log_likelihood(tiny):
 def test_sum_product_gradient_on_trees(rng, nv, nh):
     model = make_crbm(rng, nv, nh, 2, scale=1.5, dtype="float64")
     X, V = rng.normal(size=(4, 2)), rng.random((4, nv)) < 0.5
-    got, _ = gradient(model, MLE(max_iter=20, tol=0), X, V)
+    got, _ = gradient(model, MLE(cf.Inference(max_iter=20, tol=0)), X, V)
     assert_same(got, finite_differences(ref.log_likelihood, model, X, V), atol=1e-8)
 
 
@@ -67,7 +71,7 @@ def test_gradient_from_pseudo_marginals(rng, method):
         want["W_hx"] += np.outer(mu - r["tau_h"], x) / len(X)
         want["b_v"] += (v - r["tau_v"]) / len(X)
         want["b_h"] += (mu - r["tau_h"]) / len(X)
-    got, low = gradient(model, MLE(method, tol=0), X, V, epoch=1)
+    got, low = gradient(model, MLE(cf.Inference(method, tol=0)), X, V, epoch=1)
     assert (low.n_iter == 8).all()  # T = 7 + epoch
     assert_same(got, want, atol=1e-10)
 
@@ -237,7 +241,7 @@ def test_gradients_are_means_over_the_batch(rng, learner, dtype):
     assert all(np.isfinite(g).all() for g in one.values())
 
 
-@pytest.mark.parametrize("learner", [learner for learner in EVERY if learner.name != "logistic"], ids=repr)
+@pytest.mark.parametrize("learner", [learner for learner in EVERY if not learner.needs_features], ids=repr)
 def test_a_plain_rbm_learns_by_every_learner(learner):
     """Likelihood learners raise the exact likelihood; all stay finite."""
     rng = np.random.default_rng(2)
@@ -250,16 +254,109 @@ def test_a_plain_rbm_learns_by_every_learner(learner):
         assert model.log_likelihood(V, method="exact").mean() > before + 0.5
 
 
+def as_batch(learner, model, X, V, workspace, state=None, seed=3):
+    state = learner.first_state(model, len(V), len(V)) if state is None else state
+    return Batch(X, V, np.arange(len(V)), 1, seed, state, workspace)
+
+
+@pytest.mark.parametrize(
+    ("learner", "plain"),
+    [(learner, plain) for learner in EVERY for plain in (False, True) if not (plain and learner.needs_features)],
+    ids=repr,
+)
+def test_a_workspace_used_before_changes_nothing(rng, learner, plain):
+    """Minibatches of several sizes write into the same arrays and have the gradients of new ones."""
+    model = cf.RBM.from_parameters(rng.normal(size=(6, 4)), dtype="float32") if plain else make_crbm(rng, 6, 4, 3)
+    engine, workspace = model.engine(), Workspace(model)
+    for N in (7, 3, 1, 7, 9):
+        X = None if plain else rng.normal(size=(N, 3)).astype(np.float32)
+        V = (rng.random((N, 6)) < 0.5).astype(np.float32)
+        results = []
+        for used in (workspace, Workspace(model)):
+            out = {name: np.zeros_like(p) for name, p in model.parameters().items()}
+            low = learner.gradient(model, engine, as_batch(learner, model, X, V, used), out)
+            results.append([*out.values(), low.v.copy(), low.h.copy()])
+        for a, b in zip(*results, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("learner", [MLE(), MLE("tap"), CD(), MSSVM(), LSSVM(), Logistic()], ids=repr)
+def test_a_minibatch_allocates_next_to_nothing(rng, learner):
+    """Once a minibatch of that size has been seen, less than one more array of its outputs."""
+    model, N = make_crbm(rng, 200, 100, 50, scale=0.05), 300
+    X, V = rng.normal(size=(N, 50)).astype(np.float32), (rng.random((N, 200)) < 0.5).astype(np.float32)
+    out = {name: np.zeros_like(p) for name, p in model.parameters().items()}
+    engine, workspace = model.engine(), Workspace(model)
+
+    def peak(workspace):
+        batch = as_batch(learner, model, X, V, workspace)
+        tracemalloc.reset_peak()
+        before = tracemalloc.get_traced_memory()[0]
+        learner.gradient(model, engine, batch, out)
+        return tracemalloc.get_traced_memory()[1] - before
+
+    tracemalloc.start()
+    try:
+        peak(workspace)
+        assert peak(workspace) < V.nbytes / 2
+        assert peak(Workspace(model)) > V.nbytes  # the test can fail: new arrays are seen
+    finally:
+        tracemalloc.stop()
+
+
+def test_arrays_of_both_sides_never_coincide():
+    model = cf.RBM(4, 4)
+    workspace = Workspace(model)
+    assert not np.shares_memory(workspace.visible("a", 3), workspace.hidden("a", 3))
+    assert not np.shares_memory(workspace.visible("a", 3), workspace.visible("b", 3))
+    assert np.shares_memory(workspace.visible("a", 3), workspace.visible("a", 2))
+    assert workspace.visible("a", 2).flags.c_contiguous
+
+
+def test_every_learner_is_in_the_shared_suite():
+    assert {learner.name for learner in EVERY} == set(LEARNERS)
+
+
 def test_names():
     assert sorted(LEARNERS) == ["cd", "logistic", "lssvm", "mle", "mssvm", "pcd", "percloss"]
     assert as_learner("cd") == CD(1, "data")
     assert PercLoss(3) == PercLoss(k=3)
-    assert MLE().inference(10) == cf.Inference("sum-product", 17, 1e-3, 0.0)
-    assert MLE("mean-field", max_iter=5).inference(10).max_iter == 5
-    assert MSSVM().inference(1).method == "mixed-product"
-    assert LSSVM().inference(1).method == "max-product"
-    assert CD().inference(1).method == "mean-field"
-    assert PercLoss().inference(1).method == "mixed-product"
+    assert MLE().inference_in(10) == cf.Inference("sum-product", 17, 1e-3, 0.0)
+    assert MLE(cf.Inference("mean-field", max_iter=5)).inference_in(10).max_iter == 5
+    assert MSSVM().inference_in(1).method == "mixed-product"
+    assert LSSVM().inference_in(1).method == "max-product"
+    assert CD().inference_in(1).method == "mean-field"
+    assert PercLoss().inference_in(1).method == "mixed-product"
+    assert Logistic().inference_in(1) == Logistic().inference_in(9) == cf.Inference("mean-field", 1)
+
+
+def test_a_string_is_an_inference_by_that_method():
+    assert MLE("tap") == MLE(cf.Inference("tap"))
+    assert CD(2, inference="tap").inference == cf.Inference("tap")
+    assert repr(Logistic()) == "Logistic()"
+    assert [learner.name for learner in map(as_learner, LEARNERS) if learner.needs_features] == ["logistic"]
+
+
+@pytest.mark.parametrize("kind", LEARNERS.values(), ids=LEARNERS)
+def test_options_of_inference_are_those_of_inference(kind):
+    """A learner has no options without effect: none of its own is named as one of an Inference."""
+    names = {f.name for f in fields(kind) if f.init}
+    assert not names & {f.name for f in fields(cf.Inference)}
+    assert names <= {"inference", "k", "start"}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in LEARNERS.values() if kind is not Logistic], ids=lambda k: k.name)
+def test_a_learner_refuses_the_methods_it_cannot_use(kind):
+    """It asks the table of methods; those it accepts drive a step of training."""
+    for name in METHODS:
+        if name in kind.methods():
+            assert kind(inference=name).inference_in(1).method == name
+        else:
+            with pytest.raises(ValueError, match=f"method='{name}' is not one of: "):
+                kind(inference=name)
+            with pytest.raises(ValueError, match=f"method='{name}' is not one of: "):
+                kind(inference=cf.Inference(name))
+    assert set(MLE.methods()) == {name for name, method in METHODS.items() if method.marginals}
 
 
 @pytest.mark.parametrize(
@@ -270,10 +367,15 @@ def test_names():
         (lambda: CD(start="middle"), ValueError, "start='middle' is not one of: 'data', 'random', 'logistic'"),
         (lambda: CD(k=1.5), TypeError, "k=1.5 must be an integer"),
         (lambda: PercLoss(k=0), ValueError, "k=0"),
-        (lambda: MLE(init="visible"), ValueError, "init='visible' is for mean-field and tap"),
-        (lambda: MSSVM(damping=1), ValueError, "damping=1"),
-        (lambda: MLE(max_iter=0), ValueError, "max_iter=0"),
-        (lambda: MLE(tol=-1), ValueError, "tol=-1"),
+        (lambda: MLE(cf.Inference(init="visible")), ValueError, "init='visible' is for mean-field and tap"),
+        (lambda: MSSVM(cf.Inference("mixed-product", damping=1)), ValueError, "damping=1"),
+        (lambda: MLE(cf.Inference(damping=1 - 1e-12)), ValueError, "is 1 in float32; take a smaller one"),
+        (lambda: MLE(cf.Inference(max_iter=0)), ValueError, "max_iter=0"),
+        (lambda: MLE(cf.Inference(tol=-1)), ValueError, "tol=-1"),
+        (lambda: MLE("bp"), ValueError, "method='bp' is not one of: 'sum-product', 'mean-field', 'tap', 'exact'"),
+        (lambda: MLE(3), TypeError, "inference=3 must be an Inference or the name of a method"),
+        (lambda: MLE(max_iter=3), TypeError, "unexpected keyword argument 'max_iter'"),
+        (lambda: Logistic(cf.Inference()), TypeError, "positional argument"),
         (lambda: as_learner("bp"), ValueError, "learner='bp' is not one of: 'mle', 'cd'"),
     ],
 )

@@ -8,6 +8,7 @@ from scipy.special import expit
 
 import crbm_fast as cf
 from crbm_fast import _reference as ref
+from crbm_fast.inference import METHODS
 
 
 def numpy_parameters(model):
@@ -161,6 +162,56 @@ def test_bethe_is_close_where_coupling_is_weak(rng):
     mean_field = model.log_likelihood(V, X, method="mean-field")
     assert (mean_field >= exact - 1e-9).all()  # mean field's log Z is a lower bound
     assert np.abs(mean_field - exact).max() > np.abs(model.log_likelihood(V, X) - exact).max()
+
+
+def test_log_partition_asks_the_table_of_methods(rng):
+    model = make_crbm(rng, 5, 3, 2, scale=0.1, dtype="float64")
+    X = rng.normal(size=(4, 2))
+    names = {method.log_z: name for name, method in METHODS.items() if method.log_z is not None}
+    assert {"exact", "bethe", "mean-field", "tap"} <= names.keys()
+    for log_z, name in names.items():
+        b = cf.infer(model.W_vh, *model.biases(X), method=name, max_iter=200, tol=1e-6, log_z=True)
+        np.testing.assert_array_equal(model.log_partition(X, method=log_z), b.log_z)
+    with pytest.raises(ValueError, match=r"method='max-product' is not one of: .*'bethe'.*'ais'"):
+        model.log_partition(X, method="max-product")
+
+
+# --- what learning computes with a model ----------------------------------------------------------------------------
+
+
+def test_fields_are_written_into_the_arrays_given(small):
+    model, X, V, H, tol = small
+    p = numpy_parameters(model)
+    rows, v, h = (np.ascontiguousarray(a, model.dtype) for a in (X, V, H))
+    out = np.empty((7, 5), model.dtype), np.empty((7, 4), model.dtype)
+    for given in (None, out):
+        b1, b2 = model.biases_of(rows, out=given)
+        np.testing.assert_array_equal(b1, model.biases(X)[0])
+        np.testing.assert_array_equal(b2, model.biases(X)[1])
+    assert b1 is out[0]
+    assert b2 is out[1]
+    theta_h, theta_v = np.empty_like(b2), np.empty_like(b1)
+    assert model.fields_h(v, b2, theta_h) is theta_h
+    assert model.fields_v(h, b1, theta_v) is theta_v
+    np.testing.assert_allclose(theta_h, b2 + V @ p["W_vh"], atol=tol)
+    np.testing.assert_allclose(theta_v, b1 + H @ p["W_vh"].T, atol=tol)
+    np.testing.assert_array_equal(model.fields_h(v, b2), theta_h)
+    np.testing.assert_array_equal(model.fields_v(h, b1), theta_v)
+
+
+def test_biases_of_a_plain_rbm_are_repeated(rng):
+    rbm = cf.RBM.from_parameters(rng.normal(size=(5, 4)), b_v=rng.normal(size=5), b_h=rng.normal(size=4))
+    b1, b2 = rbm.biases_of(None, 3)
+    np.testing.assert_array_equal(b1, np.tile(rbm.b_v, (3, 1)))
+    np.testing.assert_array_equal(b2, np.tile(rbm.b_h, (3, 1)))
+    assert not np.shares_memory(b1, rbm.b_v)
+
+
+def test_an_engine_of_the_model_shares_its_weights(rng):
+    model = make_crbm(rng, 5, 4, 3)
+    assert np.shares_memory(model.engine().W, model.W_vh)
+    model.n_threads = 1
+    assert model.engine().n_threads == model.threads() == 1
 
 
 # --- plain RBM ----------------------------------------------------------------------------------------------------

@@ -171,7 +171,7 @@ def exact_gradient(p, X, V):
 
 
 def test_history_tells_what_happened():
-    model, history = fit(MLE(tol=1e-3), validation=0.25, epochs=5)
+    model, history = fit(MLE(cf.Inference(tol=1e-3)), validation=0.25, epochs=5)
     assert history.column("epoch") == [1, 2, 3, 4, 5]
     assert history.column("max_iter") == [8, 9, 10, 11, 12]  # T = 7 + epoch
     for e in history:
@@ -204,7 +204,7 @@ def fit_last(epochs):
     def keep(epoch, model):
         kept.update({name: p.copy() for name, p in model.parameters().items()})
 
-    fit(MLE(tol=1e-3), validation=0.25, epochs=epochs, callbacks=[keep])
+    fit(MLE(cf.Inference(tol=1e-3)), validation=0.25, epochs=epochs, callbacks=[keep])
     return kept
 
 
@@ -451,7 +451,7 @@ def test_a_damaged_checkpoint_is_refused_and_the_model_left_alone(tmp_path):
 
 def test_numbers_of_numpy_can_be_kept(tmp_path):
     path = tmp_path / "run.npz"
-    learner = CD(k=np.int64(2), max_iter=np.int32(4), tol=np.float32(0.5))
+    learner = CD(k=np.int64(2), inference=cf.Inference("mean-field", np.int32(4), np.float32(0.5)))
     model, _ = fit(
         learner,
         epochs=np.int64(2),
@@ -512,7 +512,7 @@ def test_features_of_absurd_size_diverge_with_an_error():
 
 def test_inference_that_never_converges_is_said():
     with pytest.warns(cf.ConvergenceWarning, match=r"converged on 0.0 % of the instances only.*damping"):
-        fit(MLE(max_iter=1, tol=1e-9))
+        fit(MLE(cf.Inference(max_iter=1, tol=1e-9)))
 
 
 def test_errors_of_callers_are_not_divergence():
@@ -592,7 +592,16 @@ def test_memory_does_not_grow_with_the_data():
         V[:, ::3] = 1
         model = cf.CRBM(64, 8, 64, n_threads=1)
         tracemalloc.start()
-        cf.train(model, V, V, CD(max_iter=1), epochs=1, batch_size=500, validation=0.1, centering="all")
+        cf.train(
+            model,
+            V,
+            V,
+            CD(inference=cf.Inference("mean-field", max_iter=1)),
+            epochs=1,
+            batch_size=500,
+            validation=0.1,
+            centering="all",
+        )
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] - peaks[0] < 100_000  # a byte per entry would be 5 MB, an index 640,000 bytes

@@ -390,7 +390,7 @@ def test_tempering_needs_its_replicas():
     rbm = model("more visible")
     tempering = samplers.ParallelTempering(*rbm, betas=[1, 0.5, 0])
     for other in (samplers.BlockedGibbs(*rbm), samplers.ParallelTempering(*rbm, betas=[1, 0])):
-        with pytest.raises(TypeError, match="state has no replicas at 3 betas; start with this sampler's init"):
+        with pytest.raises(TypeError, match="state has no replicas at 3 betas; begin with this sampler's init"):
             tempering.step(other.init(4))
 
 

@@ -1,4 +1,4 @@
-"""log Z by annealed importance sampling: the sampling-based check on the estimates of BP.
+"""Annealed importance sampling: log Z by sampling, to check the estimates of belief propagation.
 
 References
 ----------
@@ -20,21 +20,21 @@ from crbm_fast.inference import Engine, independent_draws
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-# Chains that are moved together: at 1000 units 4 MB of states.
-_TOGETHER = 1024
+# Number of chains that advance together; their states take 4 MB with 1000 units.
+_CHAINS = 1024
 
 
 @dataclass(slots=True, eq=False)
 class AIS:
-    """An estimate of log Z and how far to trust it.
+    """An estimate of log Z and its standard error.
 
     Attributes
     ----------
     log_z : float or (N,) float64
         log of the mean importance weight; the mean, not its log, is unbiased.
     std_error : float or (N,) float64
-        Standard error of `log_z`, from the spread of the weights over the chains.  It knows only of the modes that
-        some chain has seen.
+        Standard error of `log_z`, from the spread of the weights over the chains.  It does not account for modes that
+        no chain has visited.
     """
 
     log_z: Any
@@ -67,9 +67,9 @@ def ais(
     n_betas : int
         Models each chain passes through; more for stronger weights.
     seed : int
-        The draws depend on (seed, instance, chain) alone.
+        The random numbers depend on (seed, instance, chain) alone.
     first_instance : int
-        Number of the first row, for a batch that is worked off in parts.
+        Number of the first row, for a batch that is processed in parts.
 
     Returns
     -------
@@ -100,10 +100,10 @@ def ais(
     N = len(b1)
     log_w = np.empty((N, n_chains))
     flat = log_w.reshape(-1)
-    for start in range(0, N * n_chains, _TOGETHER):
-        rows = np.arange(start, min(start + _TOGETHER, N * n_chains))
+    for begin in range(0, N * n_chains, _CHAINS):
+        rows = np.arange(begin, min(begin + _CHAINS, N * n_chains))
         instance = rows // n_chains
-        first = first_instance * n_chains + start
+        first = first_instance * n_chains + begin
         flat[rows] = _anneal(engine, weights, b1[instance], b2[instance], n_betas, seed, first)
     top = log_w.max(axis=1, keepdims=True)
     w = np.exp(log_w - top)
@@ -116,7 +116,7 @@ def ais(
 def _anneal(
     engine: Engine, W: NDArray[Any], b1: NDArray[Any], b2: NDArray[Any], n_betas: int, seed: int, first: int
 ) -> NDArray[np.float64]:
-    """log importance weight of each row's chain: sum_k log p*_k+1(v_k) - log p*_k(v_k), with h summed out (Eq. 4)."""
+    """The log importance weight of each row's chain, sum_k log p*_k+1(v_k) - log p*_k(v_k) with h summed out."""
     v = independent_draws(b1, seed, first)
     log_w, field = np.zeros(len(v)), np.empty_like(b2)
     for k in range(n_betas):
