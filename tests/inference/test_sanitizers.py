@@ -31,10 +31,12 @@ def kernels(tmp_path_factory):
     return sorted(out.glob("*.o"))
 
 
+@pytest.mark.slow
 def test_kernels_under_sanitizers(kernels, tmp_path):
     assert checks_passed(tmp_path / "check", *kernels, ROOT / "tests/c/check_kernels.c") > 1000
 
 
+@pytest.mark.slow
 def test_embedding_under_sanitizers(kernels, tmp_path):
     sources = [ROOT / "csrc/solver.c", ROOT / "csrc/embed.c", ROOT / "tests/c/check_embed.c"]
     assert checks_passed(tmp_path / "check", *kernels, *sources) > 1000
