@@ -8,8 +8,7 @@
     _validation   every check of user input      _data    rows of X and V, batch by batch
     _files        models and checkpoints         _reference   the paper in NumPy, for tests and benchmarks
     datasets      images to learn from, and their corruptions
-    experiments   the paper's tables and figures (`crbm-fast reproduce`); not imported with the package
-    commands, _cli   the command line, likewise
+    commands, cli, _cli   the command line; not imported with the package
 
 Start with `infer`, or with `CRBM` and `train`.
 """

@@ -10,16 +10,15 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from crbm_fast import DivergenceError, __version__, show_config
-from crbm_fast.commands import demo, predict, train
+from crbm_fast.cli import demo
+from crbm_fast.commands import predict, train
 from crbm_fast.commands.shared import CommandError, add_command
-from crbm_fast.experiments import command as reproduce
 
 EPILOG = """\
 examples:
   crbm-fast demo                                           digits restored and completed, in about a minute
   crbm-fast train data.npz --out model.npz                 learn V (0 or 1) given X
   crbm-fast predict model.npz new.npz --out outputs.npz    V for other X
-  crbm-fast reproduce --scale small                        the paper's experiments in a few minutes
 
 `crbm-fast COMMAND --help` has the options and examples of each.
 """
@@ -41,7 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"crbm_fast {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (demo, train, predict, reproduce):
+    for module in (demo, train, predict):
         module.add_parser(commands)
     add_command(
         commands,
@@ -62,7 +61,7 @@ def _info(args: argparse.Namespace) -> int:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code.
 
-    0 done; 1 the work was done and failed (training diverged, a run of `reproduce` failed, memory was too small);
+    0 done; 1 the work was done and failed (training diverged, memory was too small);
     2 a mistake in the command, its files or its data; 130 interrupted.
     """
     args = _parser().parse_args(argv)
@@ -85,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             text = f"{error.filename}: {error.strerror}" if known else str(error)  # type: ignore[union-attr]
             print(f"{name}: error: {text}", file=sys.stderr)
             return 2
-        except (DivergenceError, RuntimeError) as error:  # RuntimeError: processes of `reproduce` that died
+        except DivergenceError as error:
             print(f"{name}: error: {error}", file=sys.stderr)
             return 1
         except MemoryError as error:
