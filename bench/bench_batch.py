@@ -13,10 +13,10 @@ ITERATIVE = [method.name for method in METHODS.values() if method.state is not N
 
 
 def run(options):
-    problem = Problem(*options.batch, N=5 if options.quick else 100)
+    problem = Problem(*options.batch_size, N=5 if options.quick else 100)
     case = f"{problem.name}, batch of {problem.N}"
     with pinned(1):
-        peers = [p for p in options.peers if p.batch]
+        peers = [p for p in options.peers if p.takes_batches]
         rows, left_out = Measurement(problem, options, limit=60, costs={}).run(peers)
         options.progress("our methods")
         own = interleaved(

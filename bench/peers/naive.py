@@ -19,6 +19,6 @@ def prepare(cache, W, b1, b2, T):
 
 
 PEERS = [
-    Peer("per edge, C", partial(prepare, False), "float64", bytes_per_edge=200, degree=True),
+    Peer("per edge, C", partial(prepare, False), "float64", bytes_per_edge=200, grows_with_degree=True),
     Peer("per edge, C, cached products", partial(prepare, True), "float64", bytes_per_edge=200),
 ]

@@ -53,8 +53,8 @@ def test_a_peer_that_is_not_installed_gets_the_command_that_installs_it(monkeypa
     chosen = main.options(main.parse(["--peers", "NumPy"]))
     assert {p.name.split()[0] for p in chosen.peers} == {"crbm_fast", "NumPy"}
     assert {p.name.split()[0] for p in chosen.trainers} == {"RBM"}
-    everybody = main.options(main.parse([]))
-    assert {"case": "not installed", "who": "JAX jitted, our form", "why": 'pip install "jax<0.7"'} in everybody.missing
+    whole = main.options(main.parse([]))
+    assert {"case": "not installed", "who": "JAX jitted, our form", "why": 'pip install "jax<0.7"'} in whole.missing
 
 
 def report_of(times, spread=0.02, repeats=5, **rest):

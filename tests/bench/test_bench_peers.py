@@ -39,7 +39,7 @@ def test_peer_computes_the_messages_of_its_schedule(peer, T):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("peer", [p for p in INSTALLED if p.batch], ids=lambda p: p.name)
+@pytest.mark.parametrize("peer", [p for p in INSTALLED if p.takes_batches], ids=lambda p: p.name)
 def test_peer_computes_every_instance_of_a_batch(peer):
     problem = Problem(12, 7, N=3, strength=10)
     beliefs = peer.prepare(*problem.arrays, 2)()
@@ -118,7 +118,7 @@ def test_a_peer_that_disagrees_or_fails_is_reported_and_not_timed():
     costs = {"crbm_fast float32": 0.1}
     rows, left_out = measure(peers[:1], costs)
     assert (rows, left_out[0]["why"]) == ([], "would take about 72 s")
-    rows, left_out = measure(peers[:1], costs, asked=frozenset(["crbm_fast float32"]))
+    rows, left_out = measure(peers[:1], costs, requested=frozenset(["crbm_fast float32"]))
     assert (len(rows), left_out) == (1, [])
     assert costs["crbm_fast float32"] < 1e-3  # brought up to date
 
