@@ -170,7 +170,7 @@ class Measurement:
             raise LeftOutError(f"would take about {time_text(expected)}")
 
     def try_out(self, peer):
-        """Call a peer and compare its beliefs; returns the function to time, and the seconds to prepare and to call it."""
+        """Call a peer and compare its beliefs; returns the function to time, the seconds to prepare and to call it."""
         start = time.perf_counter()
         infer = self.guard(peer.prepare, *self.problem.arrays, T)
         prepared = time.perf_counter() - start
