@@ -1,8 +1,8 @@
 """Build of the compiled modules; the metadata is in pyproject.toml.
 
-csrc/kernels.c is compiled once per instruction set and real type with that set's flags (csrc/isas.json); the
-objects are linked into crbm_fast._ckernels, which chooses one at import.  Nothing here looks at the CPU of
-the machine that builds.
+csrc/kernels/kernels.c is compiled once per instruction set and real type with that set's flags (csrc/isas.json); the
+objects are linked into crbm_fast._ckernels, which chooses one at import.  csrc/solver.c is compiled once per real type.
+Nothing here looks at the CPU of the machine that builds.
 
 Environment: CRBM_FAST_DEBUG=1 turns Cython's bounds checks on; CRBM_FAST_NO_OPENMP=1 builds without threads;
 CRBM_FAST_SANITIZE=address,undefined passes -fsanitize= to compiler and linker.
@@ -33,12 +33,12 @@ WARNINGS = ["-Wall", "-Wextra"]
 MODULES = ("_ckernels", "_blas", "_threads", "_engine", "_algebra", "cython_api")
 # Plain C beside the kernels, linked into the module that offers it.
 C_SOURCES = {
-    "crbm_fast._engine": ["csrc/solver.c"],
-    "crbm_fast.cython_api": ["csrc/solver.c", "csrc/embed.c"],
+    "crbm_fast.cython_api": ["csrc/embed.c"],
 }
 INCLUDE = ["csrc", "crbm_fast/include"]
+WITH_SOLVER = ("crbm_fast._engine", "crbm_fast.cython_api")
 THREADED = [f"crbm_fast.{name}" for name in ("_threads", "_engine", "_algebra")]
-HEADERS = [str(p) for folder in INCLUDE for p in sorted(Path(folder).glob("*.h"))]
+HEADERS = [str(p) for folder in INCLUDE for p in sorted(Path(folder).rglob("*.h"))]
 DEBUG = os.environ.get("CRBM_FAST_DEBUG") == "1"
 SWITCHES = [name for name in os.environ if name in ("CRBM_FAST_DEBUG", "CRBM_FAST_NO_OPENMP", "CRBM_FAST_SANITIZE")]
 SANITIZE = [f"-fsanitize={s}" for s in [os.environ.get("CRBM_FAST_SANITIZE")] if s]
@@ -73,6 +73,8 @@ class BuildExt(build_ext):
             ext.extra_link_args = threads + SANITIZE
             sources = C_SOURCES.get(ext.name, [])
             ext.extra_objects = [o for source in sources for o in self.objects(source, self.build_temp)]
+            if ext.name in WITH_SOLVER:
+                ext.extra_objects += self.solver_objects()
             if ext.name == "crbm_fast._ckernels":
                 ext.extra_objects = self.kernel_objects()
         super().build_extensions()
@@ -100,8 +102,15 @@ class BuildExt(build_ext):
             for bits in (32, 64):
                 macros = [("CRBM_ISA", isa), ("CRBM_REAL", str(bits)), ("VBYTES", str(how["bytes"]))]
                 output = Path(self.build_temp, f"{isa}_{bits}")
-                objects += self.objects("csrc/kernels.c", output, macros, how["flags"])
+                objects += self.objects("csrc/kernels/kernels.c", output, macros, how["flags"])
         return objects + self.objects("csrc/dispatch.c", self.build_temp, have)
+
+    def solver_objects(self):
+        return [
+            o
+            for bits in (32, 64)
+            for o in self.objects("csrc/solver.c", Path(self.build_temp, f"solver_{bits}"), [("CRBM_REAL", str(bits))])
+        ]
 
     def objects(self, source, output, macros=(), flags=()):
         return self.compiler.compile(
@@ -121,7 +130,7 @@ def extension(name):
         include_dirs=[*INCLUDE, np.get_include()],
         define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
         # Without these an edited kernel would be recompiled but not relinked, and the old one run.
-        depends=[*HEADERS, *map(str, Path("csrc").glob("*.c")), "csrc/isas.json", "setup.py"],
+        depends=[*HEADERS, *map(str, Path("csrc").rglob("*.c")), "csrc/isas.json", "setup.py"],
     )
 
 

@@ -99,7 +99,7 @@ cdef int sparse_product(out, A, B, bint transpose_a, double beta, int n_threads)
     for w in prange(threads, nogil=True, num_threads=threads, schedule="static", chunksize=1):
         first, last = w * m // threads, (w + 1) * m // threads
         for r in range(first, last):
-            kernels.combine_rows(C + r * n * item, A0 + r * step, stride, B0, beta, values + w * k * item,
+            kernels.combine_rows(C + r * n * item, A0 + r * step, stride, B0, n, beta, values + w * k * item,
                                  index + w * k, k, n)
     return 0
 

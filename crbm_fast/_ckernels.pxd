@@ -50,6 +50,8 @@ cdef extern from "crbm.h" nogil:
                             Py_ssize_t, Py_ssize_t, Py_ssize_t, double) noexcept nogil
         void (*mixed_field_log)(void *, const void *, const void *, const void *,
                                 Py_ssize_t, Py_ssize_t, Py_ssize_t) noexcept nogil
+        void (*mixed_gamma)(void *, const void *, Py_ssize_t, const void *, const void *, const void *, const void *,
+                            const void *, Py_ssize_t, Py_ssize_t, int) noexcept nogil
         void (*pad)(void *, const void *, Py_ssize_t, Py_ssize_t, Py_ssize_t, int) noexcept nogil
         void (*unpad)(void *, const void *, Py_ssize_t, Py_ssize_t, Py_ssize_t, int) noexcept nogil
         void (*fill)(void *, double, Py_ssize_t) noexcept nogil
@@ -74,8 +76,8 @@ cdef extern from "crbm.h" nogil:
         double (*sum_squares)(const void *, Py_ssize_t) noexcept nogil
         void (*bernoulli)(void *, const void *, uint64_t, uint64_t, uint32_t, Py_ssize_t) noexcept nogil
         Py_ssize_t (*nonzeros)(const void *, Py_ssize_t) noexcept nogil
-        void (*combine_rows)(void *, const void *, Py_ssize_t, const void *, double, void *, int32_t *, Py_ssize_t,
-                             Py_ssize_t) noexcept nogil
+        void (*combine_rows)(void *, const void *, Py_ssize_t, const void *, Py_ssize_t, double, void *, int32_t *,
+                             Py_ssize_t, Py_ssize_t) noexcept nogil
         void (*dot_rows)(void *, const void *, const void *, Py_ssize_t, Py_ssize_t) noexcept nogil
         double (*momentum_step)(void *, void *, const void *, double, double, double, double *,
                                 Py_ssize_t) noexcept nogil

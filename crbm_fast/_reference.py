@@ -100,7 +100,7 @@ def _bethe(W: Array, b1: Array, b2: Array, M_hv: Array, tau_h: Array) -> Any:
 def mixed_product(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) -> Result:
     """Algorithm 1, mixed-product: Eq. 15 in place of Eq. 14; damping acts on the log messages, W v.
 
-    Gamma is E[v h'] with v at its maximum, what Eq. 7 asks for; log_z is log sum_h exp(-E(v, h)) there.
+    log_z is log sum_h exp(-E(v, h)) at the decoded v.
     """
     nv, nh = W.shape
     M_hv: Array = np.full((nh, nv), 0.5)
@@ -115,7 +115,7 @@ def mixed_product(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) 
     return {
         "tau_v": tau_v,
         "tau_h": tau_h,
-        "gamma": np.outer(v, tau_h),
+        "gamma": pairwise_belief(W, M_vh, M_hv, tau_v, tau_h),
         "log_z": b1 @ v + np.logaddexp(0, b2 + v @ W).sum(),
     }
 

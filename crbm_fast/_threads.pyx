@@ -27,10 +27,20 @@ def max_threads():
     return 1 if _forked else crbm_max_threads()
 
 
+cdef int allowed(int n_threads) noexcept nogil:
+    """Threads that a run which may use n_threads can have in this process."""
+    return 1 if _forked or not crbm_openmp else n_threads
+
+
+cdef void threads_are_used() noexcept nogil:
+    """Remember, before threads are started, that this process has used them."""
+    global _threaded
+    _threaded = True
+
+
 cdef int team(int n_threads) noexcept:
     """Threads for a run that may use n_threads; more than 1 only if they are going to be started."""
-    global _threaded
-    if _forked or not crbm_openmp or n_threads == 1:
-        return 1
-    _threaded = True
-    return n_threads
+    cdef int n = allowed(n_threads)
+    if n > 1:
+        threads_are_used()
+    return n

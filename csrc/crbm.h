@@ -1,16 +1,8 @@
 /* crbm.h: what the C kernels offer.
  *
- *   kernels.c  compiled once per instruction set and per real type, exports one crbm_kernels table
- *     common.h          what several families need
- *     simd.h            vector vocabulary: load, max, exp, log, ... (the only place that knows the ISA)
- *     sum_product.h     one iteration of sum-product BP, Eqs. 13, 14, 16, 17; Gamma; Bethe log Z
- *     log_domain.h      the same in logs: max-product BP, and sum-product where exp(W) would overflow
- *     mixed_product.h   hidden -> visible half of mixed-product BP, Eqs. 13, 15, 16
- *     elementwise.h     logistic, softplus sums, padding, finiteness, the Gibbs draw (Philox)
- *     products.h        one vector times a matrix; matrices that are mostly zeros
- *     optimizers.h      steps of gradient ascent
- *   dispatch.c chooses a table from the CPU
- *   solver.c   iterations over them, in the caller's memory; embed.c offers those to other programs
+ * kernels/kernels.c is compiled once per instruction set and per real type and exports one crbm_kernels table;
+ * dispatch.c chooses a table from the CPU; the methods of inference (methods/) are written in terms of them.  README.md
+ * has the map.
  *
  * Kernels do arithmetic. They do not allocate, print, start threads, or know Python or BLAS.
  *
@@ -111,6 +103,10 @@ typedef struct crbm_kernels {
                         double max_weight);
     void (*mixed_field_log)(void *field_v, const void *weight, const void *v_map, const void *theta_h,
                             ptrdiff_t n, ptrdiff_t nv, ptrdiff_t ld);
+    /* Gamma of mixed-product BP (Eq. 18), likewise; `add` chooses between := and +=. */
+    void (*mixed_gamma)(void *gamma, const void *W, ptrdiff_t ldw, const void *theta_v, const void *sent,
+                        const void *sent_before, const void *theta_h, const void *theta_h_before, ptrdiff_t rows,
+                        ptrdiff_t nh, int add);
 
     /* Element by element: elementwise.h. */
     void (*pad)(void *out, const void *in, ptrdiff_t rows, ptrdiff_t nh, ptrdiff_t ld, int form);
@@ -140,8 +136,8 @@ typedef struct crbm_kernels {
 
     /* One vector times a matrix, and matrices that are mostly zeros: products.h. */
     ptrdiff_t (*nonzeros)(const void *x, ptrdiff_t n);
-    void (*combine_rows)(void *out, const void *a, ptrdiff_t stride, const void *B, double beta, void *values,
-                         int32_t *index, ptrdiff_t k, ptrdiff_t n);
+    void (*combine_rows)(void *out, const void *a, ptrdiff_t stride, const void *B, ptrdiff_t ldb, double beta,
+                         void *values, int32_t *index, ptrdiff_t k, ptrdiff_t n);
     void (*dot_rows)(void *out, const void *B, const void *x, ptrdiff_t rows, ptrdiff_t ld);
 
     /* Steps of gradient ascent: optimizers.h. */

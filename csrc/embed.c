@@ -1,10 +1,8 @@
 /* embed.c: solver.c for other programs: a caller's memory, checked arguments, status codes.
  *
- *   workspace:  head | exp(W) | W | row sums | what mixed-product goes on from | scratch of combine_rows
- *               | messages and scratch of crbm_solve | scratch of crbm_solve_chunk
+ *   workspace:  head | exp(W) | W | row sums | messages | units | scratch of combine_rows | two workspaces of the solver
  *
- * Nothing in a workspace points into it: places are found again from the sizes at each call (some 30 additions), so that
- * it can be copied.
+ * Nothing in a workspace points into it: its head has offsets, so that it can be copied.
  */
 #define _POSIX_C_SOURCE 200809L        /* sync.h: the clock, beside -std=c11 */
 #include <math.h>
@@ -15,11 +13,6 @@
 #include "sync.h"
 
 _Static_assert(CRBM_FAST_ALIGN == CRBM_ALIGN, "one alignment");
-_Static_assert((int)CRBM_FAST_SUM_PRODUCT == (int)CRBM_SUM_PRODUCT
-                   && (int)CRBM_FAST_MAX_PRODUCT == (int)CRBM_MAX_PRODUCT
-                   && (int)CRBM_FAST_MIXED_PRODUCT == (int)CRBM_MIXED_PRODUCT,
-               "the solver's methods");
-
 const crbm_kernels *(*crbm_embed_kernels)(int itemsize);
 
 /* Says that a workspace has been initialised, by this library, in this process: one from a file or from another process
@@ -29,44 +22,80 @@ static uint64_t magic(void) { return UINT64_C(0x63726d625f312e30) ^ (uint64_t)(u
 /* The largest weight or bias: sums over 10^8 of them are finite, so no NaN can arise (as in _validation.py). */
 static double limit(int dtype) { return dtype == CRBM_FAST_FLOAT32 ? 1e30 : 1e300; }
 
+/* The solver's number of a method of this interface. */
+static const int methods[] = {
+    [CRBM_FAST_SUM_PRODUCT] = CRBM_METHOD_sum_product,
+    [CRBM_FAST_MAX_PRODUCT] = CRBM_METHOD_max_product,
+    [CRBM_FAST_MIXED_PRODUCT] = CRBM_METHOD_mixed_product,
+};
+enum { n_methods = sizeof methods / sizeof methods[0] };
+
+/* Where everything is, in bytes from the beginning. */
+typedef struct {
+    size_t exp_W;             /* (nv, ld)                                                                        */
+    size_t W;                 /* (nv, ld)                                                                        */
+    size_t row_sum;           /* (nv,)                                                                           */
+    size_t messages;          /* (nv, ld) what sum-product and max-product go on from                            */
+    size_t units;             /* (nv + nh,) what mixed-product goes on from                                      */
+    size_t values;            /* (nv,) scratch of combine_rows, and the next                                     */
+    size_t index;
+    size_t edges;             /* workspace of a run with messages; it keeps their sums                           */
+    size_t fields;            /* workspace of a run with fields, and of sampling                                 */
+    size_t bytes;             /* of the whole                                                                    */
+} places;
+
 typedef struct {
     uint64_t magic;
     const crbm_kernels *k;
     ptrdiff_t nv, nh;
     double max_weight;
-    int busy;                 /* 1 while a function works                                                   */
-    int kept;                 /* the method whose messages are there, or -1                                 */
+    places at;
+    int busy;                 /* 1 while a function works                                                        */
+    int kept;                 /* the method whose messages are there, or -1                                      */
 } head;
 
-/* Where everything is. */
-typedef struct {
-    char *exp_W;              /* (nv, ld)                                                                   */
-    char *W;                  /* (nv, ld)                                                                   */
-    char *row_sum;            /* (nv,)                                                                      */
-    char *sent;               /* (nv + nh,) what mixed-product goes on from                                 */
-    char *values;             /* (nv,) scratch of combine_rows, and the next                                */
-    int32_t *index;
-    crbm_slot slot;
-    crbm_chunk chunk;         /* of one instance                                                            */
-} places;
-
-/* `job` has the sizes.  Returns the bytes of the whole. */
-static size_t lay(places *p, void *workspace, const crbm_job *job)
+static crbm_run new_run(ptrdiff_t nv, ptrdiff_t nh, int dtype)
 {
-    const size_t matrix = job->nv * job->ld * job->item;
-    const uintptr_t start = (uintptr_t)workspace;
-    uintptr_t at = start;
+    crbm_run run = {0};
+    const ptrdiff_t ld = crbm_padded(nh, dtype);
+    run.problem = (crbm_problem){.N = 1, .nv = nv, .nh = nh, .ld = ld, .ldw = ld};
+    run.host.n_threads = 1;
+    return run;
+}
+
+/* Bytes that a run of a method takes with all its results. */
+static size_t room(crbm_run run, int method, int dtype)
+{
+    double log_z;
+    run.method = crbm_solver_for(dtype)->methods[method];
+    run.options.gamma = CRBM_GAMMA_EACH;
+    run.options.gamma_from_messages = 1;
+    run.results.log_z = &log_z;
+    run.results.state = &log_z;
+    return crbm_solver_for(dtype)->workspace(&run);
+}
+
+static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
+
+static places lay(ptrdiff_t nv, ptrdiff_t nh, int dtype)
+{
+    const crbm_run run = new_run(nv, nh, dtype);
+    const size_t item = (size_t)dtype, matrix = nv * run.problem.ld * item;
+    uintptr_t at = 0;
+    places p;
     crbm_place(&at, sizeof(head));
-    p->exp_W = crbm_place(&at, matrix);
-    p->W = crbm_place(&at, matrix);
-    p->row_sum = crbm_place(&at, job->nv * job->item);
-    p->sent = crbm_place(&at, (job->nv + job->nh) * job->item);
-    p->values = crbm_place(&at, job->nv * job->item);
-    p->index = crbm_place(&at, job->nv * sizeof(int32_t));
-    at += crbm_lay_slot(&p->slot, (void *)at, job, 1, 1, 0);
-    p->slot.cond = NULL;      /* would overwrite the messages, which the next start may want */
-    at += crbm_lay_chunk(&p->chunk, (void *)at, job, 1);
-    return at - start;
+    p.exp_W = (size_t)crbm_place(&at, matrix);
+    p.W = (size_t)crbm_place(&at, matrix);
+    p.row_sum = (size_t)crbm_place(&at, nv * item);
+    p.messages = (size_t)crbm_place(&at, matrix);
+    p.units = (size_t)crbm_place(&at, (nv + nh) * item);
+    p.values = (size_t)crbm_place(&at, nv * item);
+    p.index = (size_t)crbm_place(&at, nv * sizeof(int32_t));
+    p.edges = (size_t)crbm_place(&at, larger(room(run, CRBM_METHOD_sum_product, dtype), room(run, CRBM_METHOD_max_product, dtype)));
+    p.fields = (size_t)crbm_place(&at, larger(room(run, CRBM_METHOD_mixed_product, dtype),
+                                              crbm_solver_for(dtype)->sampling_workspace(&run)));
+    p.bytes = at;
+    return p;
 }
 
 static int check_sizes(ptrdiff_t nv, ptrdiff_t nh, int dtype)
@@ -80,19 +109,10 @@ static int check_sizes(ptrdiff_t nv, ptrdiff_t nh, int dtype)
     return CRBM_FAST_OK;
 }
 
-static crbm_job sizes(ptrdiff_t nv, ptrdiff_t nh, int dtype)
-{
-    return (crbm_job){.N = 1, .nv = nv, .nh = nh, .ld = crbm_padded(nh, dtype), .item = dtype};
-}
-
 static ptrdiff_t workspace_size(ptrdiff_t nv, ptrdiff_t nh, int dtype)
 {
     const int bad = check_sizes(nv, nh, dtype);
-    if (bad)
-        return bad;
-    const crbm_job job = sizes(nv, nh, dtype);
-    places p;
-    return (ptrdiff_t)lay(&p, NULL, &job);
+    return bad ? bad : (ptrdiff_t)lay(nv, nh, dtype).bytes;
 }
 
 /* Is there an array of items of that size? */
@@ -106,31 +126,15 @@ static int check_finite(const crbm_kernels *k, const void *x, ptrdiff_t n)
     return k->first_beyond(x, limit(k->itemsize), n) < 0 ? CRBM_FAST_OK : CRBM_FAST_NOT_FINITE;
 }
 
-static double element(const void *x, ptrdiff_t i, ptrdiff_t item)
-{
-    return item == 4 ? (double)((const float *)x)[i] : ((const double *)x)[i];
-}
-
 /* b1: as check_finite, but infinities clamp. */
-static int check_visible(const void *b1, ptrdiff_t n, ptrdiff_t item)
+static int check_visible(const crbm_kernels *k, const void *b1, ptrdiff_t n)
 {
-    const double most = limit((int)item);
-    int bad = 0;
-    for (ptrdiff_t i = 0; i < n; i++) {
-        const double b = fabs(element(b1, i, item));
-        bad |= !(b <= most) & (b != INFINITY);
-    }
-    return bad ? CRBM_FAST_NOT_FINITE : CRBM_FAST_OK;
+    return crbm_solver_for(k->itemsize)->all_biases(b1, limit(k->itemsize), n) ? CRBM_FAST_OK : CRBM_FAST_NOT_FINITE;
 }
 
-static int check_states(const void *x, ptrdiff_t n, ptrdiff_t item)
+static int check_states(const crbm_kernels *k, const void *x, ptrdiff_t n)
 {
-    int bad = 0;
-    for (ptrdiff_t i = 0; i < n; i++) {
-        const double s = element(x, i, item);
-        bad |= !(s == 0 || s == 1);
-    }
-    return bad ? CRBM_FAST_NOT_BINARY : CRBM_FAST_OK;
+    return crbm_solver_for(k->itemsize)->all_states(x, n) ? CRBM_FAST_OK : CRBM_FAST_NOT_BINARY;
 }
 
 #define TRY(call)                            \
@@ -143,49 +147,62 @@ static int check_states(const void *x, ptrdiff_t n, ptrdiff_t item)
 static int init(void *workspace, size_t size, const void *W, ptrdiff_t nv, ptrdiff_t nh, int dtype)
 {
     TRY(check_sizes(nv, nh, dtype));
-    const crbm_job job = sizes(nv, nh, dtype);
     const crbm_kernels *k = crbm_embed_kernels(dtype);
+    const ptrdiff_t ld = crbm_padded(nh, dtype);
+    const places at = lay(nv, nh, dtype);
+    char *start = workspace;
     head *w = workspace;
-    places p;
     TRY(check_array(workspace, CRBM_ALIGN));
     TRY(check_array(W, (size_t)dtype));
-    if (size < lay(&p, workspace, &job))
+    if (size < at.bytes)
         return CRBM_FAST_TOO_SMALL;
     TRY(check_finite(k, W, nv * nh));
-    *w = (head){.magic = magic(), .k = k, .nv = nv, .nh = nh, .max_weight = k->max_abs(W, nv * nh), .kept = -1};
-    k->pad(p.W, W, nv, nh, job.ld, CRBM_PLAIN);
+    *w = (head){
+        .magic = magic(), .k = k, .nv = nv, .nh = nh, .max_weight = k->max_abs(W, nv * nh), .at = at, .kept = -1,
+    };
+    k->pad(start + at.W, W, nv, nh, ld, CRBM_PLAIN);
     if (w->max_weight <= k->max_weight)
-        k->pad(p.exp_W, W, nv, nh, job.ld, CRBM_EXP);
-    k->row_sums(p.row_sum, W, nv, nh);
+        k->pad(start + at.exp_W, W, nv, nh, ld, CRBM_EXP);
+    k->row_sums(start + at.row_sum, W, nv, nh);
     return CRBM_FAST_OK;
 }
 
-/* out (1, ld) := v W + out; the solver asks for nothing else, its beta is 1 without TAP. */
-static void times_W(const crbm_job *job, void *out, const void *v, const void *W, double beta, ptrdiff_t m)
+/* The host's products, without BLAS: those with a vector of states, mostly zeros, and W, or with W transposed. */
+static void product(const crbm_run *run, int transpose_a, int transpose_b, ptrdiff_t m, ptrdiff_t n, ptrdiff_t k,
+                    const void *A, ptrdiff_t lda, const void *B, ptrdiff_t ldb, double beta, void *C, ptrdiff_t ldc)
 {
-    const places *p = job->lender;
-    (void)m;
-    job->k->combine_rows(out, v, 1, W, beta, p->values, p->index, job->nv, job->ld);
+    const crbm_kernels *kernels = run->problem.k;
+    char *workspace = run->host.context;
+    const places *at = &((head *)workspace)->at;
+    const ptrdiff_t item = kernels->itemsize;
+    (void)transpose_a;        /* is for sums over a batch */
+    for (ptrdiff_t r = 0; r < m; r++) {
+        const char *a = (const char *)A + r * lda * item;
+        char *c = (char *)C + r * ldc * item;
+        if (transpose_b)
+            kernels->dot_rows(c, B, a, n, ldb);
+        else
+            kernels->combine_rows(c, a, 1, B, ldb, beta, workspace + at->values, (int32_t *)(workspace + at->index), k, n);
+    }
 }
 
-/* Check and lock a workspace, and find its places. */
-static int lock(void *workspace, crbm_job *job, places *p)
+/* Check and lock a workspace, and begin a run in it. */
+static int lock(void *workspace, crbm_run *run)
 {
+    char *start = workspace;
     head *w = workspace;
     TRY(check_array(workspace, CRBM_ALIGN));
     if (w->magic != magic())
         return CRBM_FAST_NOT_INITIALISED;
     if (crbm_exchange(&w->busy, 1))
         return CRBM_FAST_BUSY;
-    *job = sizes(w->nv, w->nh, w->k->itemsize);
-    job->k = w->k;
-    job->max_weight = w->max_weight;
-    lay(p, workspace, job);
-    job->W = p->W;
-    job->ldw = job->ld;
-    job->row_sum = p->row_sum;
-    job->to_h = times_W;
-    job->lender = p;
+    *run = new_run(w->nv, w->nh, w->k->itemsize);
+    run->problem.k = w->k;
+    run->problem.max_weight = w->max_weight;
+    run->problem.W = start + w->at.W;
+    run->problem.row_sum = start + w->at.row_sum;
+    run->host.product = product;
+    run->host.context = workspace;
     return CRBM_FAST_OK;
 }
 
@@ -195,178 +212,136 @@ static int unlock(void *workspace, int status)
     return status;
 }
 
+static const crbm_solver *solver_of(const crbm_run *run) { return crbm_solver_for(run->problem.k->itemsize); }
+
 /* --- the functions, between lock and unlock ------------------------------------------------------------------ */
 
-/* Gamma := v x', with v the states that tau_v predicts: rows of x and of zeros. */
-static void outer(const crbm_job *job, const char *v, const char *x)
+static int do_run(void *workspace, crbm_run *run, crbm_fast_info *info, int resume, int log_z_wanted)
 {
-    const size_t row = job->nh * job->item;
-    for (ptrdiff_t i = 0; i < job->nv; i++) {
-        const int on = job->k->nonzeros(v + i * job->item, 1) > 0;
-        if (on)
-            memcpy(job->gamma + i * row, x, row);
-        else
-            memset(job->gamma + i * row, 0, row);
-    }
-}
-
-/* theta_h := b2 + v W, in the chunk's scratch. */
-static const char *hidden_fields(const crbm_job *job, const places *p, const void *v, const void *b2)
-{
-    job->k->pad(p->chunk.theta_h, b2, 1, job->nh, job->ld, CRBM_PLAIN);
-    times_W(job, p->chunk.theta_h, v, p->W, 1, 1);
-    return p->chunk.theta_h;
-}
-
-/* Max-product's answer: v from its beliefs, h the best for that v; -E(v, h) and Gamma = v h'. */
-static void decode_map(crbm_job *job, const places *p, double *log_z)
-{
-    const crbm_kernels *k = job->k;
-    char *v = p->chunk.sent, *h = p->chunk.tau_h1;
-    k->decode(v, job->tau_v, 0.5, job->nv);
-    const char *theta = hidden_fields(job, p, v, job->b2);
-    *log_z = k->dot_free(job->b1, v, job->nv) + k->relu_sum(theta, job->nh);
-    if (job->gamma) {
-        k->decode(h, theta, 0, job->nh);
-        outer(job, v, h);
-    }
-}
-
-static int do_run(head *w, crbm_job *job, places *p, crbm_fast_info *info, int flags)
-{
-    const crbm_kernels *k = job->k;
-    const int messages = job->method != CRBM_MIXED_PRODUCT;
-    const int warm = (flags & CRBM_FAST_WARM_START) && w->kept == job->method;
+    char *start = workspace;
+    head *w = workspace;
+    const int edges = run->method->state == CRBM_STATE_EDGES;
     int64_t n_iter;
     char converged;
     double residual = NAN, log_z = NAN;
-    job->form = crbm_form_for(job);
-    job->weight = job->form == CRBM_EXP ? p->exp_W : p->W;
-    job->gamma_mode = job->gamma && job->method == CRBM_SUM_PRODUCT ? CRBM_GAMMA_EACH : CRBM_GAMMA_NONE;
-    job->n_iter = &n_iter, job->converged = &converged;
-    job->residual = info || job->tol > 0 || !messages ? &residual : NULL;        /* measuring it takes time */
-    job->log_z = flags & CRBM_FAST_LOG_Z ? &log_z : NULL;
-    if (messages) {
-        job->resume = job->summed = warm;        /* nothing else writes to the slot */
-        crbm_solve(job, &p->slot, 0, 1, 0);
-        if (job->method == CRBM_MAX_PRODUCT && (job->gamma || job->log_z))
-            decode_map(job, p, &log_z);
-    } else {
-        job->state = p->sent;
-        job->init = warm ? p->sent : NULL;
-        crbm_solve_chunk(job, &p->chunk, 0, 1, 0);
-        if (job->gamma) {
-            k->decode(p->chunk.sent, job->tau_v, 0.5, job->nv);
-            outer(job, p->chunk.sent, job->tau_h);
-        }
-    }
-    w->kept = job->method;
+    run->problem.form = run->method->form(&run->problem, &run->options);
+    run->problem.weight = start + (run->problem.form == CRBM_EXP ? w->at.exp_W : w->at.W);
+    run->options.gamma = run->results.gamma ? CRBM_GAMMA_EACH : CRBM_GAMMA_NONE;
+    run->options.gamma_from_messages = 1;        /* the next run may want the messages */
+    run->options.resume = run->options.summed = resume;        /* nothing else writes to that workspace */
+    run->results.n_iter = &n_iter;
+    run->results.converged = &converged;
+    run->results.residual = info || run->options.tol > 0 ? &residual : NULL;        /* measuring it takes time */
+    run->results.log_z = log_z_wanted ? &log_z : NULL;
+    run->results.state = start + (edges ? w->at.messages : w->at.units);
+    solver_of(run)->solve(run, start + (edges ? w->at.edges : w->at.fields));
     if (info)
-        *info = (crbm_fast_info){(double)n_iter, residual, job->log_z ? log_z : NAN};
-    return job->tol > 0 && !converged ? CRBM_FAST_NOT_CONVERGED : CRBM_FAST_OK;
+        *info = (crbm_fast_info){(double)n_iter, residual, log_z};
+    return run->options.tol > 0 && !converged ? CRBM_FAST_NOT_CONVERGED : CRBM_FAST_OK;
 }
 
-static int check_run(const crbm_job *job, const crbm_fast_info *info, int flags)
+static int check_run(const crbm_run *run, const crbm_fast_info *info, int method, int flags)
 {
-    const size_t item = (size_t)job->item;
-    TRY(check_array(job->tau_v, item));
-    TRY(check_array(job->tau_h, item));
-    TRY(job->gamma ? check_array(job->gamma, item) : CRBM_FAST_OK);
+    const crbm_problem *p = &run->problem;
+    const crbm_options *o = &run->options;
+    const size_t item = (size_t)p->k->itemsize;
+    TRY(check_array(run->results.tau_v, item));
+    TRY(check_array(run->results.tau_h, item));
+    TRY(run->results.gamma ? check_array(run->results.gamma, item) : CRBM_FAST_OK);
     TRY(info ? check_array(info, sizeof(double)) : CRBM_FAST_OK);
-    TRY(check_array(job->b1, item));
-    TRY(check_array(job->b2, item));
-    if (job->method < CRBM_FAST_SUM_PRODUCT || job->method > CRBM_FAST_MIXED_PRODUCT || job->max_iter < 1
-        || !(job->tol >= 0 && job->tol < INFINITY) || !(job->damping >= 0 && job->damping < 1)
-        || (job->item == 4 && (float)job->damping == 1)
+    TRY(check_array(p->b1, item));
+    TRY(check_array(p->b2, item));
+    if (method < 0 || method >= n_methods || o->max_iter < 1 || !(o->tol >= 0 && o->tol < INFINITY)
+        || !(o->damping >= 0 && o->damping < 1) || (item == 4 && (float)o->damping == 1)
         || flags & ~(CRBM_FAST_WARM_START | CRBM_FAST_LOG_Z))
         return CRBM_FAST_BAD_OPTION;
-    TRY(check_visible(job->b1, job->nv, job->item));
-    return check_finite(job->k, job->b2, job->nh);
+    TRY(check_visible(p->k, p->b1, p->nv));
+    return check_finite(p->k, p->b2, p->nh);
 }
 
 static int run(void *workspace, void *tau_v, void *tau_h, void *gamma, crbm_fast_info *info, const void *b1,
                const void *b2, int method, int max_iter, double tol, double damping, int flags)
 {
-    crbm_job job;
-    places p;
-    TRY(lock(workspace, &job, &p));
-    job.tau_v = tau_v, job.tau_h = tau_h, job.gamma = gamma, job.b1 = b1, job.b2 = b2;
-    job.method = method, job.max_iter = max_iter, job.tol = tol, job.damping = damping;
-    const int bad = check_run(&job, info, flags);
-    return unlock(workspace, bad ? bad : do_run(workspace, &job, &p, info, flags));
+    crbm_run run;
+    TRY(lock(workspace, &run));
+    run.problem.b1 = b1, run.problem.b2 = b2;
+    run.results.tau_v = tau_v, run.results.tau_h = tau_h, run.results.gamma = gamma;
+    run.options.max_iter = max_iter, run.options.tol = tol, run.options.damping = damping;
+    int status = check_run(&run, info, method, flags);
+    if (!status) {
+        head *w = workspace;
+        run.method = solver_of(&run)->methods[methods[method]];
+        status = do_run(workspace, &run, info, flags & CRBM_FAST_WARM_START && w->kept == method, flags & CRBM_FAST_LOG_Z);
+        w->kept = method;
+    }
+    return unlock(workspace, status);
 }
 
 /* What a half-step is given: states x (n,) of one side, biases and a place for the states of the other. */
-static int check_half(const crbm_job *job, const void *out, const void *x, ptrdiff_t n, const void *bias, uint64_t step)
+static int check_half(const crbm_kernels *k, const void *out, const void *x, ptrdiff_t n, const void *bias, uint64_t step)
 {
-    TRY(check_array(out, (size_t)job->item));
-    TRY(check_array(x, (size_t)job->item));
-    TRY(check_array(bias, (size_t)job->item));
+    const size_t item = (size_t)k->itemsize;
+    TRY(check_array(out, item));
+    TRY(check_array(x, item));
+    TRY(check_array(bias, item));
     if (step > INT32_MAX)
         return CRBM_FAST_BAD_OPTION;
-    return check_states(x, n, job->item);
+    return check_states(k, x, n);
 }
 
 static int sample_h(void *workspace, void *h, const void *v, const void *b2, uint64_t seed, uint64_t chain,
                     uint64_t step)
 {
-    crbm_job job;
-    places p;
-    TRY(lock(workspace, &job, &p));
-    int bad = check_half(&job, h, v, job.nv, b2, step);
-    bad = bad ? bad : check_finite(job.k, b2, job.nh);
-    if (!bad)
-        job.k->bernoulli(h, hidden_fields(&job, &p, v, b2), seed, chain, (uint32_t)(2 * step), job.nh);
+    crbm_run run;
+    TRY(lock(workspace, &run));
+    const crbm_problem *p = &run.problem;
+    int bad = check_half(p->k, h, v, p->nv, b2, step);
+    bad = bad ? bad : check_finite(p->k, b2, p->nh);
+    if (!bad) {
+        const crbm_draws draws = {.v = (void *)v, .h = h, .seed = seed, .instance = chain, .step = step};
+        run.problem.b2 = b2;
+        solver_of(&run)->sample_h(&run, &draws, (char *)workspace + ((head *)workspace)->at.fields);
+    }
     return unlock(workspace, bad);
 }
 
 static int sample_v(void *workspace, void *v, const void *h, const void *b1, uint64_t seed, uint64_t chain,
                     uint64_t step)
 {
-    crbm_job job;
-    places p;
-    TRY(lock(workspace, &job, &p));
-    const crbm_kernels *k = job.k;
-    int bad = check_half(&job, v, h, job.nh, b1, step);
-    bad = bad ? bad : check_visible(b1, job.nv, job.item);
+    crbm_run run;
+    TRY(lock(workspace, &run));
+    const crbm_problem *p = &run.problem;
+    int bad = check_half(p->k, v, h, p->nh, b1, step);
+    bad = bad ? bad : check_visible(p->k, b1, p->nv);
     if (!bad) {
-        k->pad(p.chunk.tau_h1, h, 1, job.nh, job.ld, CRBM_PLAIN);
-        k->dot_rows(p.chunk.field_v, p.W, p.chunk.tau_h1, job.nv, job.ld);
-        k->add(p.chunk.theta_v, b1, p.chunk.field_v, job.nv);
-        k->bernoulli(v, p.chunk.theta_v, seed, chain, (uint32_t)(2 * step + 1), job.nv);
+        const crbm_draws draws = {.v = v, .h = (void *)h, .seed = seed, .instance = chain, .step = step};
+        run.problem.b1 = b1;
+        solver_of(&run)->sample_v(&run, &draws, (char *)workspace + ((head *)workspace)->at.fields);
     }
     return unlock(workspace, bad);
 }
 
-static int check_free_energy(const crbm_job *job, const double *F, const void *v, const void *b1, const void *b2)
+static int check_free_energy(const crbm_problem *p, const double *F, const void *v, const void *b1, const void *b2)
 {
+    const size_t item = (size_t)p->k->itemsize;
     TRY(check_array(F, sizeof(double)));
-    TRY(check_array(v, (size_t)job->item));
-    TRY(check_array(b1, (size_t)job->item));
-    TRY(check_array(b2, (size_t)job->item));
-    TRY(check_states(v, job->nv, job->item));
-    TRY(check_visible(b1, job->nv, job->item));
-    return check_finite(job->k, b2, job->nh);
-}
-
-/* Does v have a unit in another state than the one it is clamped to? */
-static int contradicts(const void *v, const void *b1, ptrdiff_t n, ptrdiff_t item)
-{
-    int found = 0;
-    for (ptrdiff_t i = 0; i < n; i++)
-        found |= element(b1, i, item) == (element(v, i, item) == 1 ? -INFINITY : INFINITY);
-    return found;
+    TRY(check_array(v, item));
+    TRY(check_array(b1, item));
+    TRY(check_array(b2, item));
+    TRY(check_states(p->k, v, p->nv));
+    TRY(check_visible(p->k, b1, p->nv));
+    return check_finite(p->k, b2, p->nh);
 }
 
 static int free_energy(void *workspace, double *F, const void *v, const void *b1, const void *b2)
 {
-    crbm_job job;
-    places p;
-    TRY(lock(workspace, &job, &p));
-    const int bad = check_free_energy(&job, F, v, b1, b2);
-    if (!bad)        /* Eq. 4 */
-        *F = contradicts(v, b1, job.nv, job.item) ? INFINITY
-            : -job.k->dot_free(b1, v, job.nv) - job.k->softplus_sum(hidden_fields(&job, &p, v, b2), job.nh);
+    crbm_run run;
+    TRY(lock(workspace, &run));
+    const int bad = check_free_energy(&run.problem, F, v, b1, b2);
+    if (!bad) {
+        run.problem.b1 = b1, run.problem.b2 = b2;
+        *F = solver_of(&run)->free_energy(&run, v, (char *)workspace + ((head *)workspace)->at.fields);
+    }
     return unlock(workspace, bad);
 }
 

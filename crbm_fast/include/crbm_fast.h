@@ -92,8 +92,8 @@ typedef struct crbm_fast_api {
     /* Belief propagation (Algorithm 1 of the paper).
      *   tau_v   OUT (nv,)     P(v_i = 1), or the max-marginal; the state above 1/2 is the prediction
      *   tau_h   OUT (nh,)     P(h_j = 1), likewise
-     *   gamma   OUT (nv, nh)  E[v h'] or NULL.  Sum-product: from the newest messages; max-product and mixed-product: at
-     *                         the predicted v, with its best h or with tau_h
+     *   gamma   OUT (nv, nh)  P(v_i = 1, h_j = 1) or NULL.  Sum-product: from the newest messages; mixed-product: Eq. 18 of
+     *                         the paper; max-product: v h' at the predicted v and its best h
      *   info    OUT           or NULL, which with tol = 0 saves the time to measure the residual
      *   b1      (nv,)         biases of v, at most 1e30 in float, 1e300 in double; +-inf clamps a unit to 1 or 0
      *   b2      (nh,)         biases of h, likewise, finite

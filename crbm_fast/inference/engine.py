@@ -386,11 +386,12 @@ def infer(
         Weight of the old v -> h message in the new one: of m(1)/m(0) for sum-product, of its logarithm for
         max-product and mixed-product (which is slower with damping); for mean field and TAP, of the old `tau_h`.
     gamma : bool or "sum"
-        Also E[v h']: per instance, or summed over the batch.  Sum-product: pairwise beliefs, Eq. 18; for an
-        instance stopped by `tol`, or with damping, from its newest messages, which differs from Eq. 18 by about the
-        residual.  Mixed-product: v tau_h' at the predicted v (Eq. 7).  Max-product: v h' at the predicted v and the h
-        that is best for it.  Mean field: tau_v tau_h'; TAP: plus W_ij var_i var_j,
-        the derivative of its log Z, which leaves [0, 1] where weights are too strong for the expansion.
+        Also pairwise beliefs P(v_i = 1, h_j = 1): per instance, or summed over the batch.  Sum-product and
+        mixed-product: Eq. 18; for sum-product on an instance stopped by `tol`, or with damping, from its newest
+        messages, which differs from Eq. 18 by about the residual.  Max-product: v h' at the predicted v and the h that
+        is best for it.  Mean field: tau_v tau_h'; TAP: plus W_ij var_i var_j, the derivative of its log Z, which leaves
+        [0, 1] where weights are too strong for the expansion.  What a max-margin gradient needs (Eq. 7) is
+        `Beliefs.moments_at_prediction`.
     log_z : bool
         Also log Z.  Sum-product: Bethe, with an error of second order in that of the messages; mean field: the lower
         bound at `tau_v`; TAP: second order in W.  Mixed-product: log sum_h exp(-E(v, h)) at the predicted v;

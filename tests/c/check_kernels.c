@@ -124,6 +124,12 @@ static void rows(ptrdiff_t nv, ptrdiff_t nh, double scale)
         }
         k->mixed_field_log(f, P, v, th, n, nv, ld);
         CHECK(all_finite(f, n * nv));
+        if (n > 0) {
+            k->mixed_gamma(gamma, W, nh, f, v, v, th, th, nv, nh, 0);
+            CHECK(all_finite(gamma, nv * nh) && k->max_abs(gamma, nv * nh) <= 1);
+            k->mixed_gamma(gamma, W, nh, f, v, v, th, th, nv, nh, 1);
+            CHECK(all_finite(gamma, nv * nh) && k->max_abs(gamma, nv * nh) <= 2);
+        }
         free(v), free(f), free(sums), free(th), free(h0), free(h1);
     }
     free(W), free(E), free(P), free(m), free(mu), free(cond), free(theta_h), free(t0), free(t1), free(b1);
@@ -165,8 +171,8 @@ static void vectors(ptrdiff_t n)
         if (rows > 1)
             set(a, 0, 0);
         CHECK(k->nonzeros(a, rows) == rows - (rows > 1));
-        k->combine_rows(out, a, 1, B, 0, values, index, rows, n);
-        k->combine_rows(out, a, 1, B, 0.5, values, index, rows, n);
+        k->combine_rows(out, a, 1, B, n, 0, values, index, rows, n);
+        k->combine_rows(out, a, 1, B, n, 0.5, values, index, rows, n);
         CHECK(k->max_abs(out, n) <= 6);
         free(B), free(a), free(values), free(index);
     }

@@ -141,3 +141,31 @@ def test_log_domain_equals_the_product_form(method, isa, dtype, rng):
         assert not got.gamma[-1].any()
         got.tau_v, got.gamma = got.tau_v[:-1], got.gamma[:-1]
         assert_beliefs(got, want, TOLERANCE[dtype.name])
+
+
+@pytest.mark.parametrize("T", [1, 2, 3, 10])
+@pytest.mark.parametrize("damping", [0, 0.4])
+def test_gamma_of_mixed_product_is_eq_18(rng, isa, dtype, T, damping):
+    """Also before convergence, for sums over a batch, and where threads share the rows; not the outer product v tau_h'."""
+    W, b1, b2 = make_rbm(rng, 70, 21, N=5)
+    want = [_reference.run("mixed-product", W, *b, T, damping)["gamma"] for b in zip(b1, b2, strict=True)]
+    kw = {"method": "mixed-product", "max_iter": T, "tol": 0, "damping": damping, "dtype": dtype}
+    atol = 2e-5 if dtype == np.float32 else 1e-12
+    each = cf.infer(W, b1, b2, gamma=True, **kw)
+    np.testing.assert_allclose(each.gamma, want, atol=atol)
+    np.testing.assert_allclose(cf.infer(W, b1, b2, gamma="sum", **kw).gamma, np.sum(want, axis=0), atol=5 * atol)
+    v = each.tau_v > 0.5
+    assert np.abs(each.gamma - v[:, :, None] * each.tau_h[:, None]).max() > 0.01
+    np.testing.assert_allclose(each.moments_at_prediction(), v.T @ each.tau_h, rtol=1e-6)
+
+
+def test_gamma_of_mixed_product_at_extremes(rng, dtype):
+    """Pairwise beliefs stay in [0, 1] for saturated and clamped units and weights of 1e30."""
+    for scale in (30, 1e3, 1e30):
+        W, b1, b2 = rng.uniform(-1, 1, (9, 8)) * scale, rng.normal(0, 100, (4, 9)), rng.normal(0, 100, (4, 8))
+        mask, values = rng.random((4, 9)) < 0.5, rng.random((4, 9)) < 0.5
+        b = cf.infer(W, b1, b2, method="mixed-product", gamma=True, evidence=(mask, values), dtype=dtype)
+        assert ((b.gamma >= 0) & (b.gamma <= 1)).all()
+        on, off = mask & values, mask & ~values
+        np.testing.assert_allclose(b.gamma[on], np.broadcast_to(b.tau_h[:, None], b.gamma.shape)[on], atol=1e-5)
+        assert (b.gamma[off] == 0).all()

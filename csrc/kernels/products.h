@@ -20,13 +20,13 @@ static ptrdiff_t nonzeros(const void *x, ptrdiff_t n)
 
 /* out (n,) := beta out + sum_t a_t B_t over the t with a_t != 0, in their order.
  *   a        (k,) elements `stride` apart
- *   B        (k, n)
+ *   B        (k, ldb), of which n columns
  *   values, index   (k,) scratch
  * The list of nonzeros is made without a branch, which at 20 % ones would be mispredicted half of the time they come;
  * COMBINED vectors of out stay in registers while it is worked off. */
 enum { COMBINED = 8 };
-static void combine_rows(void *out, const void *a, ptrdiff_t stride, const void *B, double beta, void *values,
-                         int32_t *index, ptrdiff_t k, ptrdiff_t n)
+static void combine_rows(void *out, const void *a, ptrdiff_t stride, const void *B, ptrdiff_t ldb, double beta,
+                         void *values, int32_t *index, ptrdiff_t k, ptrdiff_t n)
 {
     real *value = values;
     ptrdiff_t count = 0, j = 0;
@@ -41,7 +41,7 @@ static void combine_rows(void *out, const void *a, ptrdiff_t stride, const void 
         for (int c = 0; c < COMBINED; c++)
             sum[c] = beta == 0 ? v_set(0) : v_loadu((real *)out + j + c * LANES) * (real)beta;
         for (ptrdiff_t i = 0; i < count; i++) {
-            const real *row = (const real *)B + index[i] * n + j;
+            const real *row = (const real *)B + index[i] * ldb + j;
             for (int c = 0; c < COMBINED; c++)
                 sum[c] += v_loadu(row + c * LANES) * value[i];
         }
@@ -52,7 +52,7 @@ static void combine_rows(void *out, const void *a, ptrdiff_t stride, const void 
         const ptrdiff_t live = V_LIVE(j, n);
         vreal sum = beta == 0 ? v_set(0) : v_load_part((real *)out + j, live, 0) * (real)beta;
         for (ptrdiff_t i = 0; i < count; i++)
-            sum += v_load_part((const real *)B + index[i] * n + j, live, 0) * value[i];
+            sum += v_load_part((const real *)B + index[i] * ldb + j, live, 0) * value[i];
         v_store_part((real *)out + j, sum, live);
     }
 }

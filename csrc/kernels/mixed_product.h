@@ -88,4 +88,36 @@ static void mixed_field_log(void *field_v, const void *weight, const void *v_map
     }
 }
 
+/* Gamma (rows, nh) := or += tau(v = 1, h = 1) (Eq. 18), from the two messages of each edge, in logs:
+ *
+ *   lambda = f(W + r) - f(r), r = theta_h_before - W sent_before     the last message h -> v (Eq. 13), f = softplus
+ *   mu     = W sent                                                  the last message v -> h (Eq. 15, damped)
+ *   Gamma  = 1 / (1 + exp(a) + exp(b) + exp(a + b + W)),   a = lambda - theta_v - W,   b = mu - theta_h - W
+ *
+ * (Eq. 18 divided by its Gamma^11).  theta_v = +-inf clamps: Gamma is then 1 / (1 + exp(b)) or 0.  Every term is
+ * positive, so the relative error is that of the exponents: a few ulp of |W| + |theta|.
+ *   W (rows, ldw)   theta_v, sent, sent_before (rows,)   theta_h, theta_h_before (nh,) */
+static void mixed_gamma(void *gamma, const void *W, ptrdiff_t ldw, const void *theta_v, const void *sent,
+                        const void *sent_before, const void *theta_h, const void *theta_h_before, ptrdiff_t rows,
+                        ptrdiff_t nh, int add)
+{
+    for (ptrdiff_t i = 0; i < rows; i++) {
+        const real *W_ = (const real *)W + i * ldw;
+        real *gamma_ = (real *)gamma + i * nh;
+        const real theta = ((const real *)theta_v)[i], now = ((const real *)sent)[i];
+        const real before = ((const real *)sent_before)[i];
+        for (ptrdiff_t j = 0; j < nh; j += LANES) {
+            const ptrdiff_t live = V_LIVE(j, nh);
+            const vreal w = v_load_part(W_ + j, live, 0);
+            const vreal r = v_load_part((const real *)theta_h_before + j, live, 0) - w * before;
+            const vreal a = message(1, w, r) - theta - w;
+            const vreal b = w * now - v_load_part((const real *)theta_h + j, live, 0) - w;
+            vreal g = R(1.0) / (R(1.0) + v_exp(a) + v_exp(b) + v_exp(a + b + w));
+            if (add)
+                g += v_load_part(gamma_ + j, live, 0);
+            v_store_part(gamma_ + j, g, live);
+        }
+    }
+}
+
 #endif /* CRBM_MIXED_PRODUCT_H */

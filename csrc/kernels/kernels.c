@@ -35,6 +35,7 @@ const crbm_kernels CRBM_JOIN(CRBM_ISA, CRBM_REAL) = {
     .log_edges = log_edges,
     .mixed_field = mixed_field,
     .mixed_field_log = mixed_field_log,
+    .mixed_gamma = mixed_gamma,
     .pad = pad,
     .unpad = unpad,
     .fill = fill,

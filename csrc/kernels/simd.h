@@ -17,8 +17,9 @@
 #include <arm_neon.h>
 #endif
 
+#include "real.h"
+
 #if CRBM_REAL == 32
-typedef float real;
 typedef int32_t rint_t;
 #define MANTISSA 23
 #define SQRT_HALF_BITS 0x3f3504f3              /* bits of sqrt(1/2) */
@@ -33,7 +34,6 @@ typedef int32_t rint_t;
 #define PRODUCT_RANGE 80.0                     /* K max|W| stays below: exp(+-80) is a normal float */
 #define R(x) x##f
 #else
-typedef double real;
 typedef int64_t rint_t;
 #define MANTISSA 52
 #define SQRT_HALF_BITS 0x3fe6a09e667f3bcd

@@ -1,0 +1,17 @@
+/* list.h: every method of inference: its name in C, and its file.  A new method is one file and a line in each list. */
+#ifndef CRBM_METHODS
+#define CRBM_METHODS(METHOD) \
+    METHOD(sum_product)      \
+    METHOD(max_product)      \
+    METHOD(mixed_product)    \
+    METHOD(mean_field)       \
+    METHOD(tap)
+#endif
+
+#ifdef CRBM_DEFINE_METHODS        /* by solver.c, which is compiled for each real type */
+#include "methods/max_product.h"
+#include "methods/mean_field.h"
+#include "methods/mixed_product.h"
+#include "methods/sum_product.h"
+#include "methods/tap.h"
+#endif
