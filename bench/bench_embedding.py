@@ -23,7 +23,7 @@ from bench._compiler import compile_c
 from bench._options import cores
 from bench._problems import Problem, T
 from bench._timing import interleaved, pinned, summary
-from crbm_fast import _ckernels, cython_api
+from crbm_fast import _ckernels
 
 ROOT = Path(__file__).parents[1]
 SMALL, MIDDLE = (16, 8), (64, 32)
@@ -60,6 +60,13 @@ def pointer(capsule):
     return api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
 
 
+def function_table():
+    """The address of crbm_fast's table of functions, found as a C program finds it (crbm_fast.h)."""
+    find = ctypes.pythonapi.PyCapsule_Import
+    find.restype, find.argtypes = ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_int]
+    return find(b"crbm_fast.cython_api._C_API", 0)
+
+
 @functools.cache
 def weights(nv, nh):
     return Problem(nv, nh).arrays[0]
@@ -67,7 +74,7 @@ def weights(nv, nh):
 
 def model(nv, nh):
     """The arguments of the loops of embedding.c that describe a model."""
-    return pointer(cython_api._C_API), weights(nv, nh).ctypes.data, nv, nh
+    return function_table(), weights(nv, nh).ctypes.data, nv, nh
 
 
 def build(folder):

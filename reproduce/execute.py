@@ -14,6 +14,7 @@ import contextlib
 import datetime
 import os
 import platform
+import signal
 import time
 import warnings
 from dataclasses import asdict, dataclass
@@ -47,8 +48,8 @@ class Where:
     resume : bool
         Whether results and checkpoints from before count.
     parent : int, optional
-        The process that waits for the run.  When it has ended, the run ends after its epoch: the next command goes
-        on from the checkpoint.
+        The process that waits for the run and has started this one.  When it has ended, this one ends after the epoch,
+        and the next command goes on from the checkpoint.
     """
 
     folder: Path
@@ -70,6 +71,7 @@ def execute(run: Run, where: Where) -> Result:
     dict
         The result as it was written; with `resume`, that of another process which has finished the run in between.
     """
+    _end_if_orphaned(where)
     path = results.path_of(where.folder, run.name)
     path.parent.mkdir(parents=True, exist_ok=True)
     if where.resume and is_done(run, where.folder):
@@ -102,6 +104,12 @@ def execute(run: Run, where: Where) -> Result:
     return result
 
 
+def _end_if_orphaned(where: Where) -> None:
+    """End this process at once if the one that waits for it has ended: it would go on with the runs in its queue."""
+    if where.parent is not None and os.getppid() != where.parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 def _may_help_the_next_attempt(result: Result) -> bool:
     """Whether the checkpoint is worth keeping.  After a ValueError it may be the checkpoint that is damaged."""
     return not results.is_final(result) and result["error"]["type"] != "ValueError"
@@ -132,8 +140,7 @@ def _train_and_test(run: Run, checkpoint: Path, where: Where) -> Result:
         trained_here += 1
         error = "" if epoch.valid_error is None else f", {100 * epoch.valid_error:.3f} % of the validation pixels wrong"
         _log(where, run, f"epoch {epoch.epoch} of {run.epochs}: {epoch.seconds['total']:.1f} s{error}")
-        if where.parent is not None and os.getppid() != where.parent:
-            raise SystemExit("the command that waits for this run has ended")
+        _end_if_orphaned(where)
 
     begin = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:

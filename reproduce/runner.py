@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -95,8 +96,9 @@ def _on_this_machine(runs: Sequence[Run], where: Where, jobs: int, on_loss: Call
             batch_size=1,
             return_as="generator_unordered",
         )
+        ending = pool(joblib.delayed(execute)(run, where) for run in list(remaining.values()))
         try:
-            for result in pool(joblib.delayed(execute)(run, where) for run in remaining.values()):
+            for result in ending:
                 del remaining[result["name"]]
                 failures = 0
                 yield result
@@ -108,6 +110,10 @@ def _on_this_machine(runs: Sequence[Run], where: Where, jobs: int, on_loss: Call
                     f"{', '.join(remaining)}; fewer at a time may help: --jobs 1"
                 ) from None
             on_loss("a process was killed; new ones go on with what it has left")
+        finally:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that runs under way are cancelled, or their results not used
+                ending.close()
 
 
 def _on_a_cluster(runs: Sequence[Run], where: Where, scheduler: str, on_loss: Callable[[str], Any]) -> Iterator[Result]:

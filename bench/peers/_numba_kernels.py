@@ -1,4 +1,4 @@
-"""The one-division form (csrc/sum_product.h) as numba kernels, float32; importing this needs numba.
+"""The one-division form (csrc/kernels/sum_product.h) as numba kernels, float32; importing this needs numba.
 
 Arguments: E = exp(W) (nv, nh), b1, b2, T iterations, K factors at most in a product, scratch m (nv, nh),
 columns (4 of (nh,)): tau_h, 1 - tau_h, theta_h, products; rows (2 of (nv,)): tau_v, odds.  fastmath assumes no

@@ -86,7 +86,7 @@ TASKS = (
     Task("noisy", "10 %", "restored", {"learning_rate": 0.02, "weight_decay": 0.008}),
     Task("occluded", "8x8", "completed", {"learning_rate": 0.03, "weight_decay": 0.001}),
 )
-# Each method by its name, and its learner; logistic regression has no hidden units.
+# The learner of each method.
 METHODS: dict[str, Learner] = {
     "logistic regression": Logistic(),
     "CRBM, mean field": MLE("mean-field"),
@@ -230,7 +230,7 @@ def learn(
     pairs = {part: (X, digits[part]) for part, (X, _) in corrupted.items()}
     X, V = pairs["train"]
     learner = METHODS[method]
-    nh = 0 if isinstance(learner, Logistic) else N_HIDDEN
+    nh = N_HIDDEN if "W_vh" in learner.trains else 0
     model = CRBM(V.shape[1], nh, X.shape[1], scale=SCALE, seed=seed, n_threads=1)
     if nh:
         model.W_hx = model.W_vh.T + (TIED / SCALE) * model.W_hx

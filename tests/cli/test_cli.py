@@ -1,6 +1,5 @@
 """The commands: what they print and write is what the package gives; every mistake gets one line and its exit code."""
 
-import dataclasses
 import inspect
 import os
 import re
@@ -14,14 +13,12 @@ import numpy as np
 import pytest
 
 import crbm_fast as cf
-from crbm_fast import _cli, datasets
-from crbm_fast.commands import demo, shared
+from crbm_fast import _cli
+from crbm_fast.commands import shared
 from crbm_fast.commands import train as command
-from crbm_fast.experiments import figures, runner
-from crbm_fast.experiments.tasks import NOISY_10, OCCLUDED, Scale
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ("demo", "train", "predict", "reproduce", "info")
+COMMANDS = ("demo", "train", "predict", "info")
 
 
 def run(*args):
@@ -142,159 +139,6 @@ def test_a_pipe_that_is_closed(data):
     os.close(write)
     assert process.stderr == ""
     assert process.returncode == 141
-
-
-# --- demo -----------------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def shown(tmp_path_factory):
-    """The demo at a tiny size: folder, stdout and stderr."""
-    out = tmp_path_factory.mktemp("demo")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo, "SCALE", Scale("demo", nh=8, digits=True, train=60, validation=50, test=40))
-        patch.chdir(out)
-        texts = []
-        for more in ([], ["--out", "again.png", "--jobs", 2]):
-            with pytest.MonkeyPatch.context() as capture:
-                streams = {"stdout": [], "stderr": []}
-                for name, parts in streams.items():
-                    capture.setattr(f"sys.{name}", _Text(parts))
-                assert run("demo", "--epochs", 2, "--jobs", 1, *more) == 0
-                texts.append({name: "".join(parts) for name, parts in streams.items()})
-    return out, texts
-
-
-class _Text:
-    def __init__(self, parts):
-        self.write = parts.append
-
-    def flush(self):
-        pass
-
-    def isatty(self):
-        return False
-
-
-def rows(table):
-    """{method: the numbers of its line} of what the demo prints."""
-    found = {}
-    for line in table.splitlines():
-        for words in demo.METHODS.values():
-            if line.startswith(words):
-                found[words] = [float(cell) for cell in line.removeprefix(words).split()]
-    return found
-
-
-def test_the_demo_prints_the_errors_of_three_methods(shown):
-    _, (first, _) = shown
-    found = rows(first["stdout"])
-    assert list(found) == list(demo.METHODS.values())
-    assert {len(cells) for cells in found.values()} == {5}
-    assert "Wrong pixels of 40 test digits, % (learned from 60):" in first["stdout"]
-    assert re.search(r"Noisy \(10 %\) +Occluded \(8x8\)\n +All  Changed +All  Changed +seconds\n", first["stdout"])
-    lines = first["stdout"].splitlines()
-    assert len({len(line) for line in lines[3:7]}) == 1  # aligned
-    # a line for each training
-    lines = r"6 trainings, 1 at a time\n\[1/6\] noisy, CRBM, belief propagation: \d+\.\d\d % of the validation pixels"
-    assert re.match(lines, first["stderr"])
-    assert len(first["stderr"].splitlines()) == 7
-
-
-def test_the_demo_is_deterministic(shown):
-    """But for the seconds; the picture to the byte."""
-    folder, (first, second) = shown
-    once, again = (rows(text["stdout"]) for text in (first, second))
-    assert [cells[:-1] for cells in once.values()] == [cells[:-1] for cells in again.values()]
-    assert (folder / "crbm-fast-demo.png").read_bytes() == (folder / "again.png").read_bytes()
-    assert sorted(path.name for path in folder.iterdir()) == ["again.png", "crbm-fast-demo.png"]
-
-
-def test_the_demo_s_errors_are_those_of_the_package(shown):
-    _, (first, _) = shown
-    recipe = demo.RECIPES["occluded"]
-    parts = OCCLUDED[8].load(Scale("demo", digits=True, train=60, validation=50, test=40))
-    model = recipe.make_model(784, 8, 784, seed=0, n_threads=1)
-    cf.train(model, *parts["train"], "mle", **{**recipe.train, "epochs": 2}, validation=parts["validation"])
-    X, V = parts["test"]
-    errors = datasets.error_all(V, model.predict(X)), datasets.error_changed(V, model.predict(X), X)
-    assert rows(first["stdout"])["CRBM, belief propagation"][2:4] == [round(100 * error, 2) for error in errors]
-
-
-def test_the_picture_has_five_rows_of_digits(shown):
-    """Originals, noisy, restored, occluded, completed: where they are the same images, they look the same."""
-    from matplotlib.image import imread
-
-    folder, _ = shown
-    assert (folder / "crbm-fast-demo.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-    picture = imread(folder / "crbm-fast-demo.png")
-    height, width, tops, lefts = figures.grid(5, runner.DEMO_IMAGES)
-    assert picture.shape[:2] == (height, width)
-    at = 3 * np.arange(28) + 1
-    y, x = (tops[:, None] + at)[:, None, :, None], (lefts[:, None] + at)[None, :, None, :]
-    seen = picture[y, x, :3].mean(axis=-1) > 0.5  # (5, images, 28, 28)
-    parts = {task: task.load(Scale("demo", digits=True)) for task in (NOISY_10, OCCLUDED[8])}
-    clean = parts[NOISY_10]["test"][1][: runner.DEMO_IMAGES]
-    noisy, occluded = (parts[task]["test"][0][: runner.DEMO_IMAGES] for task in (NOISY_10, OCCLUDED[8]))
-    for row, images in ((0, clean), (1, noisy), (3, occluded)):
-        np.testing.assert_array_equal(seen[row].reshape(-1, 784), images)
-    for row in (2, 4):
-        assert (seen[row].reshape(-1, 784) != clean).mean() < 0.2
-
-
-def test_the_demo_without_matplotlib(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(demo, "SCALE", Scale("demo", nh=2, digits=True, train=20, validation=10, test=10))
-    monkeypatch.setattr(figures, "available", lambda: False)
-    assert run("demo", "--epochs", 1, "--jobs", 1, "--out", tmp_path / "a.png") == 0
-    out, err = capsys.readouterr()
-    assert "there will be no picture; figures need matplotlib: pip install" in err
-    assert len(rows(out)) == 3
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_demo_shows_a_bar_in_a_terminal(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(demo, "SCALE", Scale("demo", nh=2, digits=True, train=20, validation=10, test=10))
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
-    assert run("demo", "--epochs", 1, "--jobs", 1, "--out", tmp_path / "a.png") == 0
-    err = capsys.readouterr().err
-    assert "[6/6] occluded, logistic regression: " in err
-    assert " 83%|" in err
-
-
-def test_the_demo_that_fails(tmp_path, monkeypatch, capsys):
-    recipe = demo.RECIPES["noisy"]
-    wild = dataclasses.replace(recipe, train={**recipe.train, "learning_rate": 1e9, "start": None})
-    monkeypatch.setitem(demo.RECIPES, "noisy", wild)
-    monkeypatch.setattr(demo, "SCALE", Scale("demo", nh=2, digits=True, train=20, validation=10, test=10))
-    assert run("demo", "--epochs", 1, "--jobs", 1, "--out", tmp_path / "a.png") == 1
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert re.search(r"^crbm-fast demo: error: mnist-noisy-10/\S+: training diverged in epoch 1", err, re.MULTILINE)
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_demo_interrupted(tmp_path, monkeypatch, capsys):
-    def interrupt(*args, **kw):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(runner, "perform", interrupt)
-    assert run("demo", "--out", tmp_path / "a.png") == 130
-    assert capsys.readouterr().err.endswith("\ncrbm-fast demo: interrupted\n")
-
-
-@pytest.mark.parametrize(
-    ("argv", "message"),
-    [
-        (["--out", "a.pdf"], "--out a.pdf does not end in .png, the format of the picture"),
-        (["--out", "nowhere/a.png"], "--out nowhere/a.png cannot be written: there is no folder"),
-        (["--epochs", "0"], "argument --epochs: '0' is not a positive integer (see crbm-fast demo --help)"),
-        (["--seed", "-1"], "argument --seed: '-1' is not a non-negative integer"),
-    ],
-)
-def test_mistakes_of_the_demo(argv, message, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(runner, "perform", None)  # nothing is trained
-    assert message in fails(capsys, "demo", *argv)
 
 
 # --- train ----------------------------------------------------------------------------------------------------------
