@@ -30,7 +30,7 @@ C_FLAGS = ["-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-con
 CYTHON_FLAGS = ["-O2"]
 WARNINGS = ["-Wall", "-Wextra"]
 
-MODULES = ("_ckernels", "_blas", "_threads", "_engine", "_algebra", "cython_api")
+MODULES = ("_ckernels", "_blas", "_threads", "_engine", "_enumeration", "_algebra", "cython_api")
 # Plain C beside the kernels, linked into the module that offers it.
 C_SOURCES = {
     "crbm_fast.cython_api": ["csrc/embed.c"],

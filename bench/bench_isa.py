@@ -23,8 +23,8 @@ from crbm_fast import _ckernels, _reference
 
 HERE = Path(__file__).parent
 BATCH = 100
-# Per edge and iteration of sum-product (csrc/kernels/sum_product.h): 6 multiplications, 3 multiply-adds, 3 additions and
-# a division are 16 operations in 12 instructions and the division; m and E = exp(W) are read and m is written.
+# Per edge and iteration of sum-product (csrc/kernels/sum_product.h): 6 multiplications, 3 multiply-adds, 3 additions
+# and a division are 16 operations in 12 instructions and the division; m and E = exp(W) are read and m is written.
 FLOPS, INSTRUCTIONS, BYTES = 16, 12, 12
 # crbm_fast._reference computes Eqs. 13-18 as the paper prints them; it is slower than peers/forms.py, which computes
 # exp(W) only once.

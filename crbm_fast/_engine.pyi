@@ -49,10 +49,3 @@ class Core:
         n_steps: int,
         theta_h: NDArray[Any] | None = None,
     ) -> None: ...
-
-def enumerate_states(
-    A: NDArray[np.float64],
-    a: NDArray[np.float64],
-    b: NDArray[np.float64],
-    gamma: NDArray[np.float64] | None = None,
-) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]: ...

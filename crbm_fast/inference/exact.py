@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from crbm_fast._engine import enumerate_states
+from crbm_fast._enumeration import enumerate_states
 
 # 2^25 states of the enumerated side take about a minute.
 MAX_ENUMERATED = 25

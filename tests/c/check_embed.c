@@ -1,7 +1,7 @@
 /* check_embed.c: the embedding interface on memory of exactly the size it asks for, good arguments and bad ones.
  *
- * Built by tests/test_sanitizers.py with the address and undefined-behaviour sanitizers; numbers are checked from Python
- * (tests/test_embedding.py).  Prints "N passed, 0 failed".
+ * Built by tests/inference/test_sanitizers.py with the address and undefined-behaviour sanitizers; numbers are checked from Python
+ * (tests/embedding/test_embedding.py).  Prints "N passed, 0 failed".
  */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>

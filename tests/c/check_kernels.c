@@ -1,6 +1,6 @@
 /* check_kernels.c: every kernel of every table on buffers of exactly the size of its contract.
  *
- * Built by tests/test_sanitizers.py with the address and undefined-behaviour sanitizers, which find what a
+ * Built by tests/inference/test_sanitizers.py with the address and undefined-behaviour sanitizers, which find what a
  * wrong index does; the numbers are checked from Python.  Prints "N passed, 0 failed".
  */
 #include <math.h>
