@@ -7,6 +7,7 @@ examples/cython_sampler   the same sampler in Cython, by cimport, and in Python,
 
 import ctypes
 import functools
+import importlib
 import json
 import os
 import shutil
@@ -62,6 +63,7 @@ def pointer(capsule):
 
 def function_table():
     """The address of crbm_fast's table of functions, found as a C program finds it (crbm_fast.h)."""
+    importlib.import_module("crbm_fast.cython_api")  # PyCapsule_Import imports no module of a package
     find = ctypes.pythonapi.PyCapsule_Import
     find.restype, find.argtypes = ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_int]
     return find(b"crbm_fast.cython_api._C_API", 0)
