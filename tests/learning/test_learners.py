@@ -409,7 +409,8 @@ def error(learner, seed, learning_rate=0.01, epochs=25):
 SEEDS = [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
 def test_learners_beat_logistic_regression_on_planted_structure(seed):
     logistic = error("logistic", seed)
     assert 0.08 < logistic < 0.12
