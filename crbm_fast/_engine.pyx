@@ -142,7 +142,7 @@ cdef class Core:
     def isa(self):
         return self.k.isa.decode()
 
-    def run(self, method, b1, b2, *, Py_ssize_t max_iter, double tol, double damping, tau_v, tau_h, n_iter, converged,
+    def run(self, method, b1, b2, Py_ssize_t max_iter, double tol, double damping, *, tau_v, tau_h, n_iter, converged,
             residual, log_z=None, gamma=None, bint gamma_sum=False, messages=None, init=None,
             bint visible_first=False, bint warm_start=False):
         """Run `method` on every row of b1, b2 and write the results into the arrays given.

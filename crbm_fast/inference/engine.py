@@ -20,7 +20,7 @@ from crbm_fast import _validation as check
 from crbm_fast.inference.beliefs import Beliefs, Gamma, Samples, check_beliefs, layout, new_beliefs
 from crbm_fast.inference.evidence import clamp
 from crbm_fast.inference.exact import enumerate_instances
-from crbm_fast.inference.methods import METHODS, Inference, Method, method_named
+from crbm_fast.inference.methods import METHODS, Inference, Method, check_named_start, check_options, method_named
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -127,9 +127,11 @@ class Engine:
             instances; keep the messages of this call for the next one (N matrices for sum-product and max-product).
         """
         dtype, (nv, nh), row = self.dtype, self.shape, method_named(method)
+        max_iter, tol, damping = options = check_options(max_iter, tol, damping)
         named = isinstance(init, str)
-        how = Inference(method, check.check_int("max_iter", max_iter, 1), tol, damping, init if named else None)  # type: ignore[arg-type]
-        if dtype.type(how.damping) == 1:
+        if named:
+            check_named_start(init, row)
+        if damping > 0 and dtype.type(damping) == 1:
             raise ValueError(f"damping={damping!r} is 1 in {dtype}; take a smaller one")
         check.check_choice("gamma", gamma, (False, True, "sum"))
         log_z, messages = check.check_flag("log_z", log_z), check.check_flag("messages", messages)
@@ -150,10 +152,10 @@ class Engine:
             inputs = {"W": self.W, "b_v": v, "b_h": h} | ({} if given is None else {"init": given})
             beliefs = check_beliefs(out, wanted, inputs)
         with _Exclusive(self._lock):
-            self._solve(beliefs, v, h, how, gamma, log_z, messages, single, given, warm_start, constant)
-        if single and how.tol > 0 and not beliefs.converged:
+            self._solve(beliefs, v, h, row, options, named, gamma, log_z, messages, single, given, warm_start, constant)
+        if single and tol > 0 and not beliefs.converged:
             check.warn(
-                f"{method} stopped at residual {beliefs.residual:.1e} > tol={how.tol:g} after {max_iter} iterations; "
+                f"{method} stopped at residual {beliefs.residual:.1e} > tol={tol:g} after {max_iter} iterations; "
                 "raise max_iter or damping",
                 ConvergenceWarning,
             )
@@ -171,13 +173,14 @@ class Engine:
     ) -> Beliefs:
         """`run` for the rest of the package, without its checks.
 
-        b1 (N, nv) and b2 (N, nh) are C-contiguous, finite and of this engine's dtype, `how.max_iter` is a number, and
+        b1 (N, nv) and b2 (N, nh) are C-contiguous, finite and of this engine's dtype, and
         `out` is what an earlier call with the same N, `gamma` and `log_z` returned.
         """
         if out is None:
             out = new_beliefs(layout(len(b1), *self.shape, self.dtype, gamma, log_z, None))
         with _Exclusive(self._lock):
-            self._solve(out, b1, b2, how, gamma, log_z)
+            options = how.iterations, how.tol, how.damping
+            self._solve(out, b1, b2, METHODS[how.method], options, how.init is not None, gamma, log_z)
         return out
 
     def _solve(
@@ -185,7 +188,9 @@ class Engine:
         beliefs: Beliefs,
         v: NDArray[Any],
         h: NDArray[Any],
-        how: Inference,
+        method: Method,
+        options: tuple[int, float, float],
+        visible_first: bool,
         gamma: Gamma,
         log_z: bool,
         messages: bool = False,
@@ -194,7 +199,10 @@ class Engine:
         warm_start: bool = False,
         constant: NDArray[np.float64] | None = None,
     ) -> None:
-        """Write the beliefs of the biases v (N, nv), h (N, nh) into arrays that fit; `constant` is added to log Z."""
+        """Write the beliefs of the biases v (N, nv), h (N, nh) into arrays that fit; `constant` is added to log Z.
+
+        options is (max_iter, tol, damping).
+        """
         N, nv = v.shape
         one = self._one if single else (beliefs.n_iter, beliefs.converged, beliefs.residual, beliefs.log_z)
         n_iter, converged, residual, z = one
@@ -208,19 +216,17 @@ class Engine:
             "gamma": beliefs.gamma if gamma else None,
             "gamma_sum": gamma == "sum",
         }
-        if METHODS[how.method].state is None:
+        if method.state is None:
             enumerate_instances(self.W, v, h, **results)
         else:
             self._core.run(
-                how.method,
+                method.name,
                 v,
                 h,
-                max_iter=how.iterations,
-                tol=how.tol,
-                damping=how.damping,
+                *options,
                 messages=beliefs.messages if messages else None,
                 init=given,
-                visible_first=how.init is not None,
+                visible_first=visible_first,
                 warm_start=warm_start,
                 **results,
             )

@@ -68,11 +68,22 @@ def method_named(name: Any) -> Method:
     return METHODS[name]
 
 
+def check_options(max_iter: Any, tol: Any, damping: Any) -> tuple[int, float, float]:
+    """The options that every method has, after their checks."""
+    return (
+        check.check_int("max_iter", max_iter, 1),
+        check.check_real("tol", tol, 0, np.inf),
+        check.check_real("damping", damping, 0, 1),
+    )
+
+
 def check_named_start(init: Any, method: Method) -> None:
     """Raise ValueError unless `init` is None or an initial state that the method knows by name."""
+    if init is None:
+        return
     known = tuple(dict.fromkeys(start for row in METHODS.values() for start in row.starts))
     check.check_choice("init", init, (None, *known))
-    if init is not None and init not in method.starts:
+    if init not in method.starts:
         others = " and ".join(row.name for row in METHODS.values() if init in row.starts)
         raise ValueError(f"init={init!r} is for {others}; method={method.name!r} has no such initial state")
 
@@ -110,12 +121,8 @@ class Inference:
 
     def __post_init__(self) -> None:
         check_named_start(self.init, method_named(self.method))
-        check.set_fields(
-            self,
-            max_iter=None if self.max_iter is None else check.check_int("max_iter", self.max_iter, 1),
-            tol=check.check_real("tol", self.tol, 0, np.inf),
-            damping=check.check_real("damping", self.damping, 0, 1),
-        )
+        max_iter, tol, damping = check_options(self.iterations, self.tol, self.damping)
+        check.set_fields(self, max_iter=None if self.max_iter is None else max_iter, tol=tol, damping=damping)
 
     def in_epoch(self, epoch: int) -> Self:
         """The inference of that epoch of training, from 1: 7 + epoch iterations unless `max_iter` says otherwise."""
@@ -123,10 +130,9 @@ class Inference:
 
     @property
     def iterations(self) -> int:
-        """`max_iter` of an inference that `in_epoch` or `concrete` has made definite."""
-        assert self.max_iter is not None
-        return self.max_iter
+        """`max_iter`, or the 50 iterations of a prediction where it is None."""
+        return DEFAULT_MAX_ITER if self.max_iter is None else self.max_iter
 
     def concrete(self) -> Self:
-        """The inference of a prediction: 50 iterations unless `max_iter` says otherwise."""
-        return replace(self, max_iter=DEFAULT_MAX_ITER) if self.max_iter is None else self
+        """The inference of a prediction, whose `max_iter` is a number."""
+        return replace(self, max_iter=self.iterations)

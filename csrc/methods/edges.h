@@ -39,27 +39,19 @@ static size_t lay_edges(work *w, void *start, const crbm_run *run, int team, int
 /* What is done to one group of rows; returns the largest change. */
 typedef double (*group_task)(crbm_run *run, work *w, crbm_rows *rows, ptrdiff_t group);
 
-typedef struct group_share {
-    crbm_run *run;
-    work *w;
-    group_task task;
-} group_share;
-
-/* The shares are contiguous and always the same, so that a thread finds its rows in its own cache again. */
-static void some_groups(void *argument, int i, int present)
+/* The i-th share of the groups: contiguous and always the same, so that a thread finds its rows in its own cache again.
+ * Inlined with its task: in a model of 16x8 calls through pointers took 4 % of an iteration. */
+ALWAYS_INLINE double share_of_groups(crbm_run *run, work *w, group_task task, int i)
 {
-    const group_share *share = argument;
-    work *w = share->w;
     edges *e = &w->edges;
-    const crbm_problem *p = &share->run->problem;
+    const crbm_problem *p = &run->problem;
     const ptrdiff_t groups = groups_of(p->nv), ld = p->ld, n = w->instance[0];
     double change = 0;
     crbm_rows r = {
         .theta_h = e->theta_h, .tau_h0 = e->tau_h0, .tau_h1 = e->tau_h1, .nh = p->nh, .ld = ld,
-        .max_weight = p->max_weight, .damping = share->run->options.damping, .track = e->track,
+        .max_weight = p->max_weight, .damping = run->options.damping, .track = e->track,
         .scratch = e->scratch + i * ld,
     };
-    (void)present;
     for (ptrdiff_t g = i * groups / w->team; g < (i + 1) * groups / w->team; g++) {
         const ptrdiff_t first = g * CRBM_GROUP;
         r.rows = smaller(CRBM_GROUP, p->nv - first);
@@ -67,23 +59,35 @@ static void some_groups(void *argument, int i, int present)
         r.weight = (const real *)p->weight + first * ld;
         r.b1 = (const real *)p->b1 + n * p->nv + first;
         r.field_v = e->field_v + first;
-        r.tau_v = (real *)share->run->results.tau_v + n * p->nv + first;
+        r.tau_v = (real *)run->results.tau_v + n * p->nv + first;
         r.part = e->part + g * ld;
         r.cond = e->fill_cond ? e->cond + first * ld : NULL;
-        change = larger(change, share->task(share->run, w, &r, g));
+        change = larger(change, task(run, w, &r, g));
     }
-    e->thread_change[i] = change;
+    return change;
+}
+
+typedef struct group_share {
+    crbm_run *run;
+    work *w;
+    group_task task;
+} group_share;
+
+static void take_share(void *argument, int i, int present)
+{
+    const group_share *share = argument;
+    (void)present;
+    share->w->edges.thread_change[i] = share_of_groups(share->run, share->w, share->task, i);
 }
 
 /* Do a task for all groups of the instance, by the worker's team; returns the largest change. */
-static double all_groups(crbm_run *run, work *w, group_task task)
+ALWAYS_INLINE double all_groups(crbm_run *run, work *w, group_task task)
 {
     group_share share = {run, w, task};
     double change = 0;
     if (w->team == 1)
-        some_groups(&share, 0, 1);
-    else
-        run->host.in_parallel(some_groups, &share, w->team);
+        return share_of_groups(run, w, task, 0);
+    run->host.in_parallel(take_share, &share, w->team);
     for (int i = 0; i < w->team; i++)
         change = larger(change, w->edges.thread_change[i]);
     return change;
@@ -134,7 +138,7 @@ static void begin_edges(crbm_run *run, work *w, ptrdiff_t first, ptrdiff_t m)
 }
 
 /* One iteration: all h -> v and v -> h messages, group by group, then the new tau_h. */
-static void iterate_edges(crbm_run *run, work *w, ptrdiff_t t, group_task sweep)
+ALWAYS_INLINE void iterate_edges(crbm_run *run, work *w, ptrdiff_t t, group_task sweep)
 {
     const crbm_problem *p = &run->problem;
     const crbm_options *o = &run->options;

@@ -88,6 +88,8 @@ typedef struct method {
     void (*finish)(crbm_run *run, const kept *batch, int team);
 } method;
 
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+
 static inline double larger(double a, double b) { return a > b ? a : b; }
 static inline ptrdiff_t smaller(ptrdiff_t a, ptrdiff_t b) { return a < b ? a : b; }
 
