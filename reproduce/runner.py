@@ -141,7 +141,7 @@ def _on_a_cluster(runs: Sequence[Run], where: Where, scheduler: str, on_loss: Ca
                     try:
                         result = future.result()
                     except Exception as error:  # not of the run, whose errors are results
-                        on_loss(f"{futures[future].name} was not done: {type(error).__name__}: {error}")
+                        on_loss(f"{futures[future].name} was not done: {_reason(error)}")
                         left.append(futures[future].name)
                         continue
                     _copy_here(result, where.folder)
@@ -153,6 +153,13 @@ def _on_a_cluster(runs: Sequence[Run], where: Where, scheduler: str, on_loss: Ca
             f"workers have left {', '.join(left)}; they need crbm_fast and the clone: start them there, with "
             f"PYTHONPATH=. dask worker {scheduler} --nthreads 1"
         )
+
+
+def _reason(error: BaseException) -> str:
+    """What an error of a worker comes from: dask wraps a module that it does not find there, say."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return f"{type(error).__name__}: {error}"
 
 
 def _key(run: Run) -> str:

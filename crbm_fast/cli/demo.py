@@ -74,7 +74,7 @@ class Task:
 # The keywords of `train` are the same for all methods.  On the validation digits each method is within 0.03 % of its
 # best among a few trials (rates of 0.005 to 0.04, weight decays around these, 64 to 128 hidden units).  With a rate of
 # 0.01 BP was 0.1 % ahead of mean field on occluded digits: mean field wants a higher one.
-OPTIONS = {
+OPTIONS: dict[str, Any] = {
     "epochs": 8,
     "batch_size": 20,
     "schedule": "linear",

@@ -355,3 +355,39 @@ def test_a_scheduler_that_is_not_there(tmp_path, tiny, capsys):
     with dask.config.set({"distributed.comm.timeouts.connect": "0.2s"}):
         assert run_command("fig-demo", "--scheduler", "tcp://127.0.0.1:9", out=tmp_path / "out") == 2
     assert "tcp://127.0.0.1:9" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_workers_that_cannot_do_a_run_are_told(cluster, tmp_path, monkeypatch):
+    """Here because they cannot import this module, as they could not import reproduce outside of a clone."""
+    scheduler, _ = cluster
+    monkeypatch.setattr(runner, "execute", kill_this_process)
+    losses = []
+    with pytest.raises(runner.WorkersLostError, match=r"have left mnist-noisy-10/MLE-BP, .*PYTHONPATH=\. dask worker"):
+        perform(plan(["fig-demo"], TINY), tmp_path, scheduler=scheduler, on_loss=losses.append)
+    assert len(losses) == 2
+    assert all("ModuleNotFoundError" in message for message in losses), losses
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("default")
+def test_workers_with_several_threads_are_refused(cluster, tmp_path, monkeypatch):
+    scheduler, _ = cluster
+    monkeypatch.setattr(runner, "_workers", lambda client: {"tcp://there": {"nthreads": 2}})
+    with pytest.raises(ValueError, match="the worker tcp://there does several runs in a process"):
+        perform(plan(["fig-demo"], TINY), tmp_path, scheduler=scheduler)
+
+
+@pytest.mark.slow
+def test_ctrl_c_with_a_cluster(cluster, tmp_path):
+    scheduler, _ = cluster
+    process = start_command("--scheduler", scheduler, "--out", str(tmp_path / "out"))
+    assert wait_for_epochs(process, tmp_path / "out", 2)
+    process.send_signal(signal.SIGINT)
+    begin = time.monotonic()
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 130, output
+    assert time.monotonic() - begin < 15
+    assert "runs under way on the cluster end by themselves; the same command goes on from here" in output
+    assert "Traceback" not in output
