@@ -30,10 +30,9 @@ C_FLAGS = ["-std=c11", "-O3", "-fno-math-errno", "-fno-trapping-math", "-ffp-con
 CYTHON_FLAGS = ["-O2"]
 WARNINGS = ["-Wall", "-Wextra"]
 
-MODULES = ("_ckernels", "_blas", "_threads", "_engine", "_enumeration", "_algebra", "_naive", "cython_api")
+MODULES = ("_ckernels", "_blas", "_threads", "_engine", "_enumeration", "_algebra", "cython_api")
 # Plain C beside the kernels, linked into the module that offers it.
 C_SOURCES = {
-    "crbm_fast._naive": ["csrc/naive.c"],
     "crbm_fast.cython_api": ["csrc/embed.c"],
 }
 INCLUDE = ["csrc", "crbm_fast/include"]

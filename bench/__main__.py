@@ -1,4 +1,4 @@
-"""`python -m bench`: run the benchmarks, print them, and keep them as JSON and pictures if asked."""
+"""`python -m bench` runs the benchmarks, prints the results and, with --save, keeps them as JSON and pictures."""
 
 import argparse
 import importlib
@@ -18,9 +18,10 @@ SUITES = ("peers", "scaling", "batch", "training", "threads", "isa", "memory", "
 
 
 def parse(argv):
+    """The arguments of the command line; BenchError where they contradict each other."""
     parser = argparse.ArgumentParser(
         prog="python -m bench",
-        description="Measure crbm_fast, and what else one might use, on this machine.",
+        description="Measure crbm_fast and its alternatives on this machine.",
         epilog="examples: python -m bench --quick;  python -m bench peers --peers numba JAX --save new;  "
         "python -m bench --compare bench/results/NAME.  Exit code: 1 if --compare finds a regression, 2 for a mistake.",
     )
@@ -43,7 +44,7 @@ def parse(argv):
         "--compare",
         type=Path,
         metavar="OLD",
-        help="an earlier SUITE.json or a folder of them: tell what got faster or slower beyond noise",
+        help="an earlier SUITE.json, or a folder of them: print what got faster or slower beyond noise",
     )
     parser.add_argument(
         "--threshold",
@@ -55,9 +56,9 @@ def parse(argv):
     parser.add_argument(
         "--readme",
         action="store_true",
-        help="only make the tables of README.md anew from what was saved (--save DIR or the default)",
+        help="only write the tables of README.md from the saved reports (--save DIR or the default)",
     )
-    parser.add_argument("--list", action="store_true", help="list the suites and peers, installed or not, and end")
+    parser.add_argument("--list", action="store_true", help="list the suites and the peers, installed or not, and exit")
     args = parser.parse_args(argv)
     unknown = sorted(set(args.suites) - set(SUITES))
     if unknown:
@@ -76,6 +77,7 @@ def parse(argv):
 
 
 def options(args):
+    """The options of the suites; BenchError where the user names something that cannot be measured."""
     out = Options(quick=args.quick)
     if args.sizes:
         out.sizes = tuple(sorted({_problems.parse_size(text) for text in args.sizes}, key=lambda s: s[0] * s[1]))
@@ -83,19 +85,19 @@ def options(args):
             why = _problems.does_not_fit(nv, nh, bytes_per_edge=8)
             if why:
                 raise BenchError(f"--sizes {nv}x{nh} does not fit in memory: it {why}")
-    everybody = [*all_peers(args.libdai), *TRAINERS]
+    programs = [*all_peers(args.libdai), *TRAINERS]
     for text in args.peers or ():
-        named = [p for p in everybody if text.lower() in p.name.lower()]
+        named = [p for p in programs if text.lower() in p.name.lower()]
         if not named and text.lower() == "libdai":
             raise BenchError("libDAI runs from an installation of yours: --libdai PREFIX")
         if not named:
             raise BenchError(f"no peer {text!r}; python -m bench --list names them")
         if not any(p.installed for p in named):
             raise BenchError(f"{named[0].name} is not installed; {named[0].install}")
-        out.asked |= {p.name for p in named}
+        out.requested |= {p.name for p in named}
     if args.libdai:
-        out.asked |= {"libDAI"}
-    chosen = [p for p in everybody if p.ours or not args.peers or p.name in out.asked]
+        out.requested |= {"libDAI"}
+    chosen = [p for p in programs if p.ours or not args.peers or p.name in out.requested]
     out.peers = [p for p in chosen if p.installed and p not in TRAINERS]
     out.trainers = [p for p in chosen if p.installed and p in TRAINERS]
     out.missing = [{"case": "not installed", "who": p.name, "why": p.install} for p in chosen if not p.installed]
@@ -103,6 +105,7 @@ def options(args):
 
 
 def list_all(args):
+    """Print the suites and the peers."""
     for name in SUITES:
         doc = importlib.import_module(f"bench.bench_{name}").__doc__.splitlines()[0]
         print(f"{name:<10} {doc}")
@@ -114,6 +117,7 @@ def list_all(args):
 
 
 def save(report, suite, folder):
+    """Write the report of a suite, and its picture if it has one; an interrupted write leaves the old report."""
     part = folder / f"{report['suite']}.json.part"
     try:
         part.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
@@ -129,6 +133,7 @@ def save(report, suite, folder):
 
 
 def run(args):
+    """Run what the arguments ask for; returns the exit code."""
     if args.list:
         list_all(args)
         return 0
@@ -165,10 +170,10 @@ def run(args):
             print(f"\n{name}: {args.compare} has no report of it to compare with")
         bars += report["bars"]
     if args.quick:
-        print("\nBars, what the project holds itself to, are for the whole run: --quick has smaller problems.")
+        print("\nThe bars that the project sets itself are for the whole run: --quick has smaller problems.")
         return int(slower)
     missed = [b for b in bars if not b["reached"]]
-    print(f"\nof {len(bars)} bars, what the project holds itself to, {len(missed)} missed")
+    print(f"\n{len(missed)} of the {len(bars)} bars that the project sets itself were missed")
     for b in missed:
         measured = f"{_report.number_text(b['measured'])} {b['unit']}"
         print(f"  missed: {b['what']}: {measured}, bar {b['sense']} {b['bar']:,g}")

@@ -1,9 +1,9 @@
-"""Allocations and GIL acquisitions in 10,000 rounds of calls, counted in a process with the counter preloaded.
+"""Count the allocations and GIL acquisitions of 10,000 rounds of calls, in a process with the counter preloaded.
 
     LD_PRELOAD=LIBRARY python -m bench._calls LIBRARY
 
-Prints {control: [rounds done while the GIL was held by another thread, allocations]} as JSON.  The controls show that
-both would be seen: one allocates in every round, one takes the GIL.
+It prints {control: [rounds completed while another thread held the GIL, allocations]} as JSON.  The controls show
+that both would be noticed: one allocates in every round, and one takes the GIL.
 """
 
 import ctypes

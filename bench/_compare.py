@@ -1,4 +1,4 @@
-"""Two reports of one suite: what got faster or slower, beyond the noise of both."""
+"""The comparison of two reports of one suite: what got faster or slower beyond the noise of both."""
 
 import json
 
@@ -7,7 +7,7 @@ from bench._report import number_text
 
 
 def load(path, names):
-    """{suite: report} of a JSON file or of a folder of them."""
+    """The reports {suite: report} of a JSON file, or of a folder of them."""
     try:
         files = [path] if path.is_file() else [path / f"{name}.json" for name in names]
         files = [f for f in files if f.is_file()]
@@ -33,10 +33,10 @@ def load(path, names):
 
 
 def changes(old, new):
-    """[(row, new over old, noise)] of what both measured: the minima, and how far apart noise may put them.
+    """What both reports measured, as [(row, new minimum / old minimum, noise)].
 
-    The noise of a minimum is taken to be half the spread of its repeats, in either report, and 5 % at least; 25 % where
-    there were fewer than 3 repeats, whose spread says nothing; 100 % at most.
+    The noise is the mean of the two spreads, but at least 5 %, at least 25 % of times with fewer than 3 repeats (whose
+    spread says nothing), and at most 100 %.
     """
     before = {(r["case"], r["who"], r["unit"]): r for r in old["rows"]}
     out = []
@@ -50,7 +50,7 @@ def changes(old, new):
 
 
 def show(old, new, threshold):
-    """Print the comparison; whether anything of ours takes more by more than `threshold` and the noise."""
+    """Print the comparison; returns whether anything of ours exceeds both `threshold` and the noise."""
     print(f"\n{new['suite']}, against {old['date']}:")
     for key in ("machine", "config"):
         differ = sorted(k for k in old[key] | new[key] if old[key].get(k) != new[key].get(k))

@@ -1,4 +1,4 @@
-"""What the command line asks of a suite."""
+"""The options of a suite."""
 
 import os
 import sys
@@ -7,23 +7,25 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Options:
+    """What the command line passes to a suite."""
+
     quick: bool = False
-    sizes: tuple | None = None  # None: those of the suite
-    peers: list = field(default_factory=list)  # the installed ones: see bench.peers
+    sizes: tuple | None = None  # None: the suite has sizes of its own
+    peers: list = field(default_factory=list)  # the installed peers, see bench.peers
     trainers: list = field(default_factory=list)  # likewise, for the suite training
-    missing: list = field(default_factory=list)  # those that are not, as `left_out` of a report
-    asked: frozenset = frozenset()  # names the user asked for: they may take their time
+    missing: list = field(default_factory=list)  # the peers that are not installed, as `left_out` of a report
+    requested: frozenset = frozenset()  # names of peers that the user asked for, which may therefore take long
     suite: str = ""
-    single: tuple = (1000, 500)  # the sizes most figures are of; tests make them small
-    batch: tuple = (784, 256)
+    single_size: tuple = (1000, 500)  # of the single RBM and of the RBM with a batch; tests make them small
+    batch_size: tuple = (784, 256)
 
     def progress(self, what):
-        """One line on a terminal, overwritten; nothing elsewhere."""
+        """Show a line on a terminal, in place of the line before; nothing is written elsewhere."""
         if sys.stderr and sys.stderr.isatty():
             sys.stderr.write(f"\r\033[K{self.suite}: {what}" if what else "\r\033[K")
             sys.stderr.flush()
 
 
 def cores():
-    """Cores this process may use."""
+    """The number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Peak memory of one run, in a process of its own (Linux): prints bytes beyond what inputs and results take.
+"""Measure the peak memory of one run, in a process of its own (Linux): prints the bytes beyond inputs and results.
 
 python -m bench._peak engine NV NH N THREADS GAMMA       N = 0: one RBM
 python -m bench._peak peer NAME NV NH
@@ -17,14 +17,15 @@ from bench.peers import all_peers
 
 
 def status(key):
+    """A size in bytes from the kernel's account of this process."""
     with open("/proc/self/status") as f:
         return next(int(line.split()[1]) for line in f if line.startswith(key)) * 1024
 
 
 def peak(function):
-    """Growth of the resident memory while `function` runs, at its highest."""
+    """The largest growth of the resident memory while `function` runs."""
     with open("/proc/self/clear_refs", "w") as f:
-        f.write("5")  # peak := now
+        f.write("5")  # the peak is now the present size
     before = status("VmRSS")
     kept = function()
     after = status("VmHWM")

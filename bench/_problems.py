@@ -1,4 +1,4 @@
-"""The problems of the benchmark: random RBMs, the same for everybody who is measured."""
+"""The problems of the benchmark: random RBMs, which are the same for every program."""
 
 import os
 import re
@@ -16,12 +16,12 @@ SIZES = ((100, 50), (784, 256), (1000, 500), (10_000, 2_000), (20_000, 10_000))
 
 
 class BenchError(Exception):
-    """What the user asked for cannot be done; the message says why."""
+    """The user asked for something that cannot be done; the message says why."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """W (nv, nh), b1 (nv,), b2 (nh,) in float32; with N, a batch: b1 (N, nv), b2 (N, nh)."""
+    """A random RBM W (nv, nh), b1 (nv,), b2 (nh,) in float32; with N, a batch of biases b1 (N, nv), b2 (N, nh)."""
 
     nv: int
     nh: int
@@ -30,10 +30,10 @@ class Problem:
 
     @property
     def scale(self):
-        """Of W ~ N(0, scale^2), beside biases ~ N(0, 1).
+        """The standard deviation of W; that of the biases is 1.
 
-        0.05, what libDAI was timed on, up to 1000x500; beyond, weaker in proportion to the norm of such a matrix: BP
-        converges alike at all sizes.
+        Up to 1000x500 it is 0.05, with which libDAI was timed.  Beyond, it decreases as the norm of such a matrix
+        grows, so that BP converges alike at all sizes.
         """
         return self.strength * 0.05 * min(1, (1000**0.5 + 500**0.5) / (self.nv**0.5 + self.nh**0.5))
 
@@ -43,7 +43,7 @@ class Problem:
 
     @property
     def updates(self):
-        """Edges times iterations times instances, for T iterations."""
+        """The number of edges times T iterations times instances."""
         return self.nv * self.nh * T * (self.N or 1)
 
     @cached_property
@@ -55,7 +55,7 @@ class Problem:
         return W, *(rng.standard_normal((*batch, n), np.float32) for n in (self.nv, self.nh))
 
     def beliefs(self, schedule, n_iter=T):
-        """tau_v, tau_h after n_iter iterations of a schedule, by the engine, in float64 up to 32 million edges.
+        """tau_v and tau_h after n_iter iterations of a schedule, by the engine (in float64 up to 2^25 edges).
 
         paper     all h -> v, then all v -> h: Algorithm 1
         flooding  all messages at once, from the old ones, which start uniform.  On a bipartite graph that is two runs
@@ -79,7 +79,7 @@ class Problem:
 
 
 def parse_size(text):
-    """(nv, nh) of "1000x500"."""
+    """The size (nv, nh) that "1000x500" means."""
     match = re.fullmatch(r"([1-9]\d{0,8})x([1-9]\d{0,8})", text)
     if not match:
         raise BenchError(f"{text!r} is not a size; write visible x hidden units, such as 1000x500")
@@ -87,7 +87,7 @@ def parse_size(text):
 
 
 def memory_free():
-    """Bytes this process may still use, or all there are; infinite where the system does not tell."""
+    """The bytes that this process may still use, or all there are; infinite where the system does not say."""
     if sys.platform == "linux":
         with open("/proc/meminfo") as f:
             free = next(int(line.split()[1]) * 1024 for line in f if line.startswith("MemAvailable"))
@@ -104,7 +104,7 @@ def memory_free():
 
 
 def does_not_fit(nv, nh, bytes_per_edge):
-    """Why something that needs that much beside W, or the beliefs it is compared with, does not fit, or None."""
+    """Why a program that needs so many bytes beside W, or the beliefs it is compared with, does not fit; or None."""
     reference = 36 if nv * nh <= 2**25 else 24  # W, exp(W) and messages in float64, or float32 and W'
     need, free = nv * nh * (4 + max(bytes_per_edge, reference)), memory_free()
     return None if need < 0.9 * free else f"needs about {need / 1e9:.1f} GB; {free / 1e9:.1f} GB are free"

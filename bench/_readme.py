@@ -1,4 +1,4 @@
-"""The tables of README.md, made from the saved reports: what stands between <!-- measured: X --> and <!-- end -->."""
+"""The tables of README.md between <!-- measured: X --> and <!-- end -->, which are made from the saved reports."""
 
 import json
 import re
@@ -10,7 +10,7 @@ BLOCK = re.compile(r"(<!-- measured: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def update(text, folder):
-    """README's text with its tables made anew from the reports in `folder`."""
+    """The text of README.md with the tables of the reports in `folder`."""
     try:
         reports = {f.stem: json.loads(f.read_text(encoding="utf-8")) for f in sorted(folder.glob("*.json"))}
         if "peers" not in reports or any(r["quick"] for r in reports.values()):
@@ -22,7 +22,7 @@ def update(text, folder):
 
 
 def peers(report):
-    """Everybody at the largest size they ran, by cost per edge."""
+    """Each program at the largest size it ran, ordered by its cost per edge."""
     cells = [("who", "size", "10 iterations", "per edge and iteration", "times ours"), ("---", "---", *["---:"] * 3)]
     for r, ratio in largest(report):
         name, cost = f"**{r['who']}**" if r["who"] == OURS else r["who"], number_text(r["ns_per_edge_iteration"])
@@ -31,7 +31,7 @@ def peers(report):
 
 
 def bars(reports):
-    """Every bar of every suite."""
+    """The table of every bar of every suite."""
     lines = ["| suite | what | bar | measured |", "| --- | --- | --- | --- |"]
     for report in reports:
         for b in report["bars"]:

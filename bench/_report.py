@@ -1,11 +1,11 @@
-"""A suite's report: the same form for all of them, so that one table, one comparison and one test serve all.
+"""The report of a suite, which has the same form for all suites: one table, one comparison and one test serve all.
 
-suite, quick, date, machine, config      what was run, on what
-T, pinned, versions                      how, and against which versions of others
-rows      [{case, who, unit, min, median, spread, repeats, ...}]      what was measured; unit "s" for times;
-                                         "peer" where it is not ours, "cited" where it is not from this run
-left_out  [{case, who, why}]             what was not, and why
-bars      [{what, sense, bar, unit, measured, reached}]               what the project holds itself to
+suite, quick, date, machine, config      what was run, and on which machine
+T, pinned, versions                      how it was run, and the versions of the peers
+rows      [{case, who, unit, min, median, spread, repeats, ...}]      what was measured; the unit of times is "s";
+                                         "peer" marks programs of others, "cited" what was not measured in this run
+left_out  [{case, who, why}]             what was not measured, and why
+bars      [{what, sense, bar, unit, measured, reached}]               the bars that the project sets itself
 ...       what else the suite's picture needs
 """
 
@@ -21,7 +21,7 @@ from bench import _problems
 
 
 def make(suite, options, rows, left_out, bars, **rest):
-    """A report; `bars` are (what, ">=" or "<=", bar, unit, measured), and what could not be measured is left out."""
+    """A report; `bars` are (what, ">=" or "<=", bar, unit, measured), without those whose `measured` is None."""
     return {
         "suite": suite,
         "quick": options.quick,
@@ -50,29 +50,30 @@ def make(suite, options, rows, left_out, bars, **rest):
 
 
 def row(case, who, stats, updates=None, **rest):
-    """A row of times; `updates` is edges times iterations."""
+    """A row of times; `updates` is the number of edges times iterations."""
     cost = {} if updates is None else {"updates": updates, "ns_per_edge_iteration": 1e9 * stats["min"] / updates}
     return {"case": case, "who": who, "unit": "s", **stats, **cost, **rest}
 
 
 def value_row(case, who, unit, value, **rest):
-    """A row of something that is measured once and is no time."""
+    """A row of a quantity that is measured once and is not a time."""
     return {"case": case, "who": who, "unit": unit, "min": value, "median": value, "spread": 0.0, "repeats": 1, **rest}
 
 
 def largest(report):
-    """[(row, how many times ours it takes)] of everybody at the largest size they ran, by that ratio."""
+    """[(row, time / our time)] of each program at the largest size it ran, ordered by that ratio."""
     ours = {r["case"]: r["min"] for r in report["rows"] if r["who"] == OURS}
     rows = {r["who"]: r for r in sorted(report["rows"], key=lambda r: r["updates"]) if r["case"] in ours}
     return sorted(((r, r["min"] / ours[r["case"]]) for r in rows.values()), key=lambda pair: pair[1])
 
 
 def ratio(a, b):
-    """a / b where both were measured."""
+    """a / b if both were measured, else None."""
     return None if a is None or b is None else a / b
 
 
 def machine():
+    """What identifies this machine, for the report."""
     model = platform.processor() or platform.machine()
     if Path("/proc/cpuinfo").exists():
         for line in Path("/proc/cpuinfo").read_text().splitlines():
@@ -84,13 +85,14 @@ def machine():
 
 
 def total_memory():
+    """The bytes of memory of this machine, or None where the system does not say."""
     if "SC_PHYS_PAGES" not in getattr(os, "sysconf_names", ()):
         return None
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 PACKAGES = ("numba", "torch", "jax", "pgmax", "pomegranate", "factorgraph", "scikit-learn", "rbms")
-OURS = "crbm_fast float32"  # what everybody's time is divided by
+OURS = "crbm_fast float32"  # the time that all others are divided by
 
 
 def versions():
@@ -104,10 +106,11 @@ def versions():
     return out
 
 
-# --- for people ---------------------------------------------------------------------------------------------------
+# --- text ---------------------------------------------------------------------------------------------------------
 
 
 def time_text(seconds):
+    """A time with three digits and its unit."""
     for unit, size in (("s", 1), ("ms", 1e-3), ("us", 1e-6)):
         if seconds >= 0.9995 * size:  # what rounds to 1
             return f"{seconds / size:.3g} {unit}" if seconds < 999.5 * size else f"{seconds / size:,.0f} {unit}"
@@ -115,6 +118,7 @@ def time_text(seconds):
 
 
 def number_text(x):
+    """A number with three digits, or all digits before the point."""
     return f"{x:,.0f}" if abs(x) >= 100 else f"{x:.3g}"
 
 
@@ -149,7 +153,7 @@ def show(report):
 
 
 def table(case, rows):
-    """Aligned columns; those that no row has are left out."""
+    """The rows of a case as aligned columns, without the columns that no row has."""
     ours = next((r["min"] for r in rows if r["who"] == OURS and r["min"] > 0), None) if len(rows) > 1 else None
     columns = {
         case: lambda r: r["who"],

@@ -1,4 +1,4 @@
-"""Times that can be compared on a shared machine."""
+"""Measure times that can be compared, also on a shared machine."""
 
 import contextlib
 import ctypes
@@ -12,7 +12,7 @@ MIN_SECONDS = max(2e-2, 1e3 * time.get_clock_info("perf_counter").resolution)
 
 
 def keep_freed_memory():
-    """Let glibc keep what is freed, in one heap, up to 2 GB at its end.
+    """Let glibc keep freed memory, up to 2 GB, in one heap.
 
     Otherwise each temporary array of NumPy and PyTorch may cost a page fault per 4 kB, or may not, depending on its
     size and on what the process did before: 24 or 35 ns per edge and iteration for the paper as printed in float64.
@@ -25,7 +25,7 @@ def keep_freed_memory():
 
 @contextlib.contextmanager
 def pinned(n_threads):
-    """Hold this thread, and those it starts, to the last n of its cores (the first one serves most interrupts)."""
+    """Bind this thread, and those it starts, to the last n of its cores (the first core serves most interrupts)."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
@@ -38,12 +38,12 @@ def pinned(n_threads):
 
 
 def interleaved(build, repeats, rounds=3, seconds=10.0, warm=False):
-    """Times per call of each function of the dictionary `build()`, measured in turns; see `summary`.
+    """The times per call (see `summary`) of each function of the dictionary `build()`, which are measured in turns.
 
-    A slow moment of the machine then hits all of them.  Every round builds them anew: where the pages of a buffer
-    happen to lie can cost half the speed for as long as it lives.  Each is warmed up by a call, unless all are `warm`;
-    short ones are called several times per measurement, long ones measured less often: `seconds` is what the
-    measurements of one function may take in all, but there is one in any case.
+    A slow moment of the machine then affects all of them.  Every round builds the functions anew, because where the
+    pages of a buffer happen to lie can cost half the speed for as long as the buffer lives.  Each function is warmed up
+    by a call, unless all are `warm`.  Short functions are called several times per measurement, and long ones measured
+    less often: the measurements of one function take at most about `seconds`, but there is at least one.
     """
     times, calls, spent = {}, {}, {}
 
@@ -81,6 +81,6 @@ def interleaved(build, repeats, rounds=3, seconds=10.0, warm=False):
 
 
 def summary(times):
-    """Minimum, median, and spread: the distance of the quartiles over the median."""
+    """The minimum, the median and the spread (the distance of the quartiles over the median) of times."""
     low, middle, high = statistics.quantiles(times, n=4, method="inclusive") if len(times) > 1 else times * 3
     return {"min": min(times), "median": middle, "spread": (high - low) / middle, "repeats": len(times)}

@@ -1,4 +1,4 @@
-"""A batch of 100 instances at 784x256 that share their weights, on one thread: our methods, peers one by one."""
+"""A batch of 100 instances at 784x256 that share their weights, on one thread: each of our methods, and each peer."""
 
 import numpy as np
 
@@ -7,20 +7,21 @@ from bench._problems import Problem
 from bench._timing import interleaved, pinned
 from bench.peers import Measurement
 from bench.peers.engine import engine_run
+from crbm_fast.inference import METHODS
 
-METHODS = ("sum-product", "mixed-product", "max-product", "mean-field", "tap")
+ITERATIVE = [method.name for method in METHODS.values() if method.state is not None]  # enumeration has no iterations
 
 
 def run(options):
-    problem = Problem(*options.batch, N=5 if options.quick else 100)
+    problem = Problem(*options.batch_size, N=5 if options.quick else 100)
     case = f"{problem.name}, batch of {problem.N}"
     with pinned(1):
-        peers = [p for p in options.peers if p.batch]
+        peers = [p for p in options.peers if p.takes_batches]
         rows, left_out = Measurement(problem, options, limit=60, costs={}).run(peers)
         options.progress("our methods")
         own = interleaved(
             lambda: {
-                **{f"{m}, float32": engine_run(problem.arrays, method=m, gamma="sum") for m in METHODS},
+                **{f"{m}, float32": engine_run(problem.arrays, method=m, gamma="sum") for m in ITERATIVE},
                 "sum-product, float64": engine_run(problem.arrays, np.float64, gamma="sum"),
             },
             2 if options.quick else 7,

@@ -1,12 +1,13 @@
 """The engine inside other programs: what a call through the C table costs, allocates and locks, and how it scales.
 
-embedding.c   loops of calls, compiled here, without Python in them
-_calls.py     allocations and GIL acquisitions, counted in a process of its own
+embedding.c   loops of calls without Python in them, which are compiled here
+_calls.py     counts allocations and GIL acquisitions in a process of its own
 examples/cython_sampler   the same sampler in Cython, by cimport, and in Python, by Engine.run
 """
 
 import ctypes
 import functools
+import importlib
 import json
 import os
 import shutil
@@ -23,17 +24,17 @@ from bench._compiler import compile_c
 from bench._options import cores
 from bench._problems import Problem, T
 from bench._timing import interleaved, pinned, summary
-from crbm_fast import _ckernels, cython_api
+from crbm_fast import _ckernels
 
 ROOT = Path(__file__).parents[1]
 SMALL, MIDDLE = (16, 8), (64, 32)
-CALLS = 1000  # by one call from Python: 3 to 10 ms
-# by each thread: 0.2 s, long enough for the scheduler to give each its core
+CALLS = 1000  # that one call from Python makes: 3 to 10 ms
+# that each thread makes: 0.2 s, long enough for the scheduler to give each thread a core
 CALLS_OF_THREADS = 20_000
 
 
 def load(path, kind=ctypes.CDLL):
-    """embedding.c, with its types."""
+    """The compiled embedding.c, with the types of its functions."""
     library = kind(str(path))
     model = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_ssize_t]
     loop = [*model, ctypes.c_int, ctypes.c_long]
@@ -52,11 +53,20 @@ def load(path, kind=ctypes.CDLL):
 
 
 def pointer(capsule):
+    """The address in a capsule."""
     api = ctypes.pythonapi
     api.PyCapsule_GetName.restype, api.PyCapsule_GetName.argtypes = ctypes.c_char_p, [ctypes.py_object]
     api.PyCapsule_GetPointer.restype = ctypes.c_void_p
     api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     return api.PyCapsule_GetPointer(capsule, api.PyCapsule_GetName(capsule))
+
+
+def function_table():
+    """The address of crbm_fast's table of functions, found as a C program finds it (crbm_fast.h)."""
+    importlib.import_module("crbm_fast.cython_api")  # PyCapsule_Import imports no module of a package
+    find = ctypes.pythonapi.PyCapsule_Import
+    find.restype, find.argtypes = ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_int]
+    return find(b"crbm_fast.cython_api._C_API", 0)
 
 
 @functools.cache
@@ -65,12 +75,12 @@ def weights(nv, nh):
 
 
 def model(nv, nh):
-    """What a loop of embedding.c is told of a model."""
-    return pointer(cython_api._C_API), weights(nv, nh).ctypes.data, nv, nh
+    """The arguments of the loops of embedding.c that describe a model."""
+    return function_table(), weights(nv, nh).ctypes.data, nv, nh
 
 
 def build(folder):
-    """embedding.c as a shared library, or None."""
+    """Compile embedding.c; returns the path of the shared library, or None if that failed."""
     path = Path(folder, "embedding.so")
     include = [f"-I{ROOT / 'csrc'}", f"-I{cf.get_include()}"]
     done = compile_c(
@@ -107,7 +117,7 @@ def name(size):
 
 
 def measured(options, functions):
-    """Times per call of functions that make CALLS of them."""
+    """The times per call of functions that each make CALLS calls."""
     with pinned(1):
         times = interleaved(lambda: functions, *((2, 1) if options.quick else (15, 3)), seconds=4)
     return {who: per_call(t) for who, t in times.items()}
@@ -118,7 +128,7 @@ def per_call(t):
 
 
 def one_call(options, library, size, rows):
-    """Through the table and without it; returns seconds of a call beyond the kernels."""
+    """Rows of a call through the table and without it; returns the seconds of a call beyond the kernels."""
     bp, *W = model(*size)
     kernels = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int)(pointer(_ckernels.__pyx_capi__["active"]))(4)
     weights, b1, b2 = Problem(*size).arrays
@@ -138,7 +148,7 @@ def one_call(options, library, size, rows):
 
 
 def threads(options, library, rows):
-    """As many calls by each of two OS threads as by one; returns how many times the calls per second."""
+    """Rows of calls by one and by two OS threads; returns the ratio of their calls per second."""
     counts, times = ([1, 2] if cores() > 1 else [1]), {}
     with pinned(counts[-1]):
         for _ in range(2 if options.quick else 9):
@@ -152,7 +162,7 @@ def threads(options, library, rows):
 
 
 def both_samplers(options, folder, rows, left_out):
-    """examples/cython_sampler, built against the crbm_fast in use, and the same sampler around Engine.run."""
+    """Rows and bars of examples/cython_sampler, built with the crbm_fast in use, and of the same around Engine.run."""
     source, target = Path(folder, "source"), Path(folder, "target")
     shutil.copytree(ROOT / "examples/cython_sampler", source, ignore=shutil.ignore_patterns("build", "*.c", "*.so"))
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-build-isolation", "--no-deps", "--no-index"]
@@ -187,8 +197,9 @@ def both_samplers(options, folder, rows, left_out):
 
 
 def counts(path, rows, left_out):
+    """Rows and bars of allocations and of rounds that wait for the GIL."""
     env = {**os.environ, "LD_PRELOAD": str(path)}
-    told = subprocess.run(
+    counted = subprocess.run(
         [sys.executable, "-m", "bench._calls", str(path)],
         env=env,
         cwd=ROOT,
@@ -197,14 +208,14 @@ def counts(path, rows, left_out):
         check=False,
     )
     case = "10,000 rounds of run, sample_h, sample_v, free_energy"
-    if told.returncode != 0:
-        why = f"failed: {(told.stderr.splitlines() or ['?'])[-1]}"
+    if counted.returncode != 0:
+        why = f"failed: {(counted.stderr.splitlines() or ['?'])[-1]}"
         left_out.append({"case": case, "who": "counts", "why": why})
         return []
-    found = json.loads(told.stdout)
+    found = json.loads(counted.stdout)
     n, allocations = found["nothing"]
-    seen = found["allocate"][1] == 10_000, found["take the GIL"][0] == 0
-    if not seen[0]:
+    noticed = found["allocate"][1] == 10_000, found["take the GIL"][0] == 0
+    if not noticed[0]:
         left_out.append({"case": case, "who": "allocations", "why": "the counter does not count here (not glibc?)"})
     rows += [
         _report.value_row(case, "rounds done while another thread held the GIL", "rounds", n),
@@ -213,6 +224,6 @@ def counts(path, rows, left_out):
         _report.value_row(case, "control: allocations in rounds with one each", "allocations", found["allocate"][1]),
     ]
     return [
-        (f"allocations in {case}", "<=", 0, "allocations", allocations if seen[0] and allocations >= 0 else None),
-        (f"of {case}, those that wait for the GIL", "<=", 0, "rounds", 10_000 - n if seen[1] else None),
+        (f"allocations in {case}", "<=", 0, "allocations", allocations if noticed[0] and allocations >= 0 else None),
+        (f"of {case}, those that wait for the GIL", "<=", 0, "rounds", 10_000 - n if noticed[1] else None),
     ]

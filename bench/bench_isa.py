@@ -1,7 +1,7 @@
-"""Every instruction set this CPU can run, against NumPy held to the same one, and against the machine's limits.
+"""Every instruction set that this CPU can run, compared with NumPy and with the limits of the machine.
 
-NumPy's exponentials of doubles are vectorised for AVX-512 only, so the comparison with it is made twice: with the
-machine as it is, and with NumPy and crbm_fast both held to AVX2.
+NumPy's exponentials of doubles are vectorised for AVX-512 only, so the comparison with NumPy is made twice: with the
+machine as it is, and with NumPy and crbm_fast both restricted to AVX2.
 """
 
 import json
@@ -23,16 +23,17 @@ from crbm_fast import _ckernels, _reference
 
 HERE = Path(__file__).parent
 BATCH = 100
-# Per edge and iteration of sum-product (csrc/kernels/sum_product.h): 6 multiplications, 3 multiply-adds, 3 additions and a
-# division are 16 operations in 12 instructions and the division; m and E = exp(W) are read and m is written.
+# Per edge and iteration of sum-product (csrc/kernels/sum_product.h): 6 multiplications, 3 multiply-adds, 3 additions
+# and a division are 16 operations in 12 instructions and the division; m and E = exp(W) are read and m is written.
 FLOPS, INSTRUCTIONS, BYTES = 16, 12, 12
-# crbm_fast._reference: Eqs. 13-18 as the paper prints them, slower than peers/forms.py, which makes exp(W) once
+# crbm_fast._reference computes Eqs. 13-18 as the paper prints them; it is slower than peers/forms.py, which computes
+# exp(W) only once.
 PRINTED = "NumPy float64, the paper as printed"
 
 
 def run(options):
     rows, left_out = [], []
-    one, batch = Problem(*options.single), Problem(*options.batch, N=10 if options.quick else BATCH)
+    one, batch = Problem(*options.single_size), Problem(*options.batch_size, N=10 if options.quick else BATCH)
     with pinned(1):
         rows += by_isa(options, batch)
         options.progress("against NumPy")
@@ -61,6 +62,7 @@ def run(options):
 
 
 def by_isa(options, batch):
+    """Rows: the batch with each instruction set and precision."""
     rows, active = [], _ckernels.active_isa()
     case = f"{batch.name}, batch of {batch.N}, Gamma summed"
 
@@ -81,7 +83,7 @@ def by_isa(options, batch):
 
 
 def numpy_run(problem):
-    """The paper's matrix form: T iterations and Gamma, float64, one instance."""
+    """A call, ready to be timed, of the paper's matrix form: T iterations and Gamma, float64, one instance."""
     W, b1, b2 = Problem(problem.nv, problem.nh).arrays
     args = [a.astype(np.float64) for a in (W, b1, b2)]
     return lambda: _reference.sum_product(*args, T, log_z=False)
@@ -107,7 +109,7 @@ def against_numpy(options, one, batch, case):
 
 
 def against_numpy_as_avx2(options, left_out):
-    """The same in a process of its own, held to AVX2; none where there is no AVX2, or nothing better."""
+    """The same rows from a process that is restricted to AVX2; none if there is no AVX2, or nothing better."""
     if "avx2" not in _ckernels.available_isas() or _ckernels.available_isas()[0] == "avx2":
         return []
     from numpy._core._multiarray_umath import __cpu_dispatch__
@@ -115,7 +117,13 @@ def against_numpy_as_avx2(options, left_out):
     wide = [name for name in __cpu_dispatch__ if name.startswith(("AVX512", "X86_V4"))]
     environment = {"CRBM_FAST_ISA": "avx2", "NPY_DISABLE_CPU_FEATURES": " ".join(wide)}
     run = subprocess.run(
-        [sys.executable, "-m", "bench.bench_isa", str(int(options.quick)), *map(str, options.single + options.batch)],
+        [
+            sys.executable,
+            "-m",
+            "bench.bench_isa",
+            str(int(options.quick)),
+            *map(str, options.single_size + options.batch_size),
+        ],
         env={**os.environ, **environment},
         cwd=HERE.parent,
         capture_output=True,
@@ -130,7 +138,7 @@ def against_numpy_as_avx2(options, left_out):
 
 
 def machine_limits(sizes):
-    """Multiply-add, division and sweep speed of one core, compiled for the instruction set in use; None without cc."""
+    """The speed of multiply-add, division and sweep on one core with the instruction set in use; None without cc."""
     isas = json.loads((HERE.parent / "csrc/isas.json").read_text())
     how = next(m[_ckernels.active_isa()] for m in isas.values() if _ckernels.active_isa() in m)
     flags = [*how["flags"], f"-DVBYTES={how['bytes']}"]
@@ -194,7 +202,7 @@ def plot(report, path):
     plt.close(fig)
 
 
-if __name__ == "__main__":  # the half of against_numpy_as_avx2 that runs with AVX2
+if __name__ == "__main__":  # the process that against_numpy_as_avx2 starts
     from bench._options import Options
 
     keep_freed_memory()

@@ -1,4 +1,4 @@
-"""Peak memory beyond inputs and results, each in a process of its own: ours up to 20,000x10,000, peers at 1000x500."""
+"""The peak memory beyond inputs and results: ours up to 20,000x10,000, and that of the peers at 1000x500."""
 
 import json
 import subprocess
@@ -33,9 +33,9 @@ def run(options):
             left_out.append({"case": what, "who": OURS, "why": "could not be measured"})
             continue
         rows.append(row(what, OURS, "GB", size, nv * nh))
-    problem = Problem(*options.single)
+    problem = Problem(*options.single_size)
     for peer in () if options.quick else options.peers:
-        if peer.degree:
+        if peer.grows_with_degree:
             continue  # they take minutes to hours at this size
         options.progress(f"{problem.name}: {peer.name}")
         size = peak("peer", peer.name, problem.nv, problem.nh)
@@ -56,13 +56,13 @@ def run(options):
 
 
 def row(case, who, unit, size, edges, **rest):
-    """`size` bytes, in GB or MB, and in float32 matrices of nv x nh."""
+    """A row of `size` bytes, given in GB or MB and as a number of float32 matrices of that many edges."""
     value = size / {"GB": 1e9, "MB": 1e6}[unit]
     return _report.value_row(case, who, unit, value, matrices=size / (4 * edges), **rest)
 
 
 def peak(*args):
-    """What `_peak.py` prints for these arguments, in bytes; None if it fails."""
+    """The bytes that `_peak.py` measures for these arguments; None if it fails."""
     run = subprocess.run(
         [sys.executable, "-m", "bench._peak", *map(str, args)],
         capture_output=True,

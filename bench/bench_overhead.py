@@ -1,4 +1,4 @@
-"""Small models, where the call costs more than the arithmetic: microseconds per call, one thread."""
+"""Calls with small models, whose overhead exceeds their arithmetic: microseconds per call on one thread."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ SIZES = ((16, 8), (64, 32), (128, 64), (256, 128))
 
 
 def calls(nv, nh):
-    """{(what, iterations times instances): a call, ready to be timed}; one iteration unless it says otherwise."""
+    """{(what, iterations times instances): a call, ready to be timed}, of one iteration unless `what` says more."""
     W, b1, b2 = Problem(nv, nh).arrays
     engine = cf.Engine(W, n_threads=1)
     kw = {"max_iter": 1, "tol": 0}

@@ -1,7 +1,8 @@
 """Everything a user might try instead, on one thread: 10 iterations at the paper's 1000x500, and at 100x50.
 
-Per-edge BP as a general library does it, libDAI, factor-graph packages, the paper's matrix form in NumPy, PyTorch and
-JAX, and this package's own algebra in all of them and in numba.  Each one's beliefs are compared with ours first.
+The peers are per-edge BP as a general library does it, libDAI, factor-graph packages, the paper's matrix form in NumPy,
+PyTorch and JAX, and this package's own algebra in all of them and in numba.  The beliefs of each peer are compared with
+ours before it is timed.
 """
 
 from bench import _report
@@ -10,7 +11,7 @@ from bench._report import OURS
 from bench._timing import pinned, summary
 from bench.peers import Measurement, libdai
 
-NAME = "1000x500"
+PAPER_SIZE = "1000x500"
 
 
 def run(options):
@@ -26,7 +27,7 @@ def run(options):
 
 
 def cited(problem):
-    """libDAI's time as a row, if it is known for this size."""
+    """The row of libDAI's cited time, if it is known for this size."""
     if problem.name not in libdai.CITED:
         return []
     stats = summary([libdai.CITED[problem.name]])
@@ -34,10 +35,11 @@ def cited(problem):
 
 
 def bars(rows):
-    t = {r["who"]: r["min"] for r in rows if r["case"] == NAME}
+    """The bars of the suite: how many times as long as ours the peers take at the paper's size."""
+    t = {r["who"]: r["min"] for r in rows if r["case"] == PAPER_SIZE}
     compilers = [t[who] for who in t if who.startswith(("numba", "PyTorch", "JAX"))]
     ours = t.get(OURS)
-    what = f"{NAME}, 10 iterations, 1 thread: "
+    what = f"{PAPER_SIZE}, 10 iterations, 1 thread: "
     return [
         (what + "per edge, products recomputed / ours", ">=", 1000, "x", _report.ratio(t.get("per edge, C"), ours)),
         (what + "libDAI, run here / ours", ">=", 50_000, "x", _report.ratio(t.get("libDAI"), ours)),
@@ -54,7 +56,7 @@ def bars(rows):
 
 
 def plot(report, path):
-    """Speed-up bars: how many times as long as ours everybody takes, at the largest size they ran."""
+    """Draw how many times as long as ours each program takes, at the largest size it ran."""
     import matplotlib.pyplot as plt
 
     shown = [(r, ratio) for r, ratio in _report.largest(report) if r["who"] != OURS]

@@ -1,4 +1,4 @@
-"""Samplers on peaked posteriors with many modes: effective samples per second of Gibbs, tempering and BP's jumps.
+"""Samplers on peaked posteriors with many modes: effective samples per second of Gibbs, tempering and jumps by BP.
 
 The effective number of samples of a chain is the number of independent draws whose mean would have the mean squared
 error of the chain's: var / MSE, both against the exact distribution, which small hidden layers allow to enumerate.  A
@@ -18,9 +18,9 @@ from crbm_fast import samplers
 NV, NH, PATTERNS, CHAINS = 64, 16, 4, 100
 GAINS = (0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0)
 STRENGTHS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-# where it ends: few units that are alike in all of a mode, and the more of them the fewer
+# Jumps are accepted less and less often with more units, as fewer of them agree throughout a mode.
 SIZES = ((NV, NH), (64, 32), (196, 50))
-# steps: each takes about as long in all, a second or two
+# Numbers of steps, with which each sampler takes a second or two.
 SAMPLERS = {"BlockedGibbs": 8000, "ParallelTempering": 800, "BPMixture": 2000}
 
 
@@ -41,7 +41,7 @@ def random_weights(strength, nv=NV, nh=NH):
 
 
 def moments(W, b_v, b_h, c):
-    """Mean and variance of v' c: a mixture, over all states of h, of independent units."""
+    """The mean and the variance of v' c, whose distribution is a mixture over all states of h."""
     h = (np.arange(2**NH)[:, None] >> np.arange(NH) & 1).astype(float)
     theta = b_v + h @ W.T
     log_p = h @ b_h + np.logaddexp(0, theta).sum(axis=1)
@@ -52,10 +52,10 @@ def moments(W, b_v, b_h, c):
     return p @ mean, p @ (mean**2 + (tau * (1 - tau)) @ c**2) - (p @ mean) ** 2
 
 
-def effective(name, problem, steps):
-    """Effective samples per second, and per step of a chain, of CHAINS chains."""
+def effective(name, problem, exact, steps):
+    """The effective samples of CHAINS chains per second, and of one chain per step; `exact` is what `moments` says."""
     *model, c = problem
-    mean, variance = moments(*problem)
+    mean, variance = exact
     start = time.perf_counter()
     sampler = getattr(samplers, name)(*model, n_threads=1)
     state, total = sampler.init(CHAINS, seed=1), np.zeros(CHAINS)
@@ -68,7 +68,7 @@ def effective(name, problem, steps):
 
 
 def accepted(nv, nh):
-    """Percent of BPMixture's jumps that are accepted with random weights of strength 1."""
+    """The percentage of BPMixture's jumps that are accepted with random weights of strength 1."""
     sampler = samplers.BPMixture(*random_weights(1.0, nv, nh)[:3], n_threads=1)
     state, found = sampler.init(CHAINS, seed=1), []
     for _ in range(100):
@@ -87,8 +87,10 @@ def run(options):
         for what, word, make, values in sweeps:
             for value in values[-2:] if options.quick else values:
                 options.progress(f"{what}, {word} {value:g}")
+                problem = make(value)
+                exact = moments(*problem)
                 for name, steps in SAMPLERS.items():
-                    rate, per_step = effective(name, make(value), steps // 20 if options.quick else steps)
+                    rate, per_step = effective(name, problem, exact, steps // 20 if options.quick else steps)
                     case = f"{NV}x{NH}, {what}, {word} {value:g}: effective samples per second of {CHAINS} chains"
                     rows.append(
                         _report.value_row(case, name, "samples/s", rate, per_step=per_step, sweep=what, strength=value)
@@ -101,7 +103,7 @@ def run(options):
 
 
 def plot(report, path):
-    """Effective samples per second against the sharpness of the modes."""
+    """Draw the effective samples per second against the sharpness of the modes."""
     import matplotlib.pyplot as plt
 
     labels = {

@@ -1,4 +1,4 @@
-"""Time against size, 100x50 to 20,000x10,000, for everybody who can: 10 iterations on one thread."""
+"""Time against size, from 100x50 to 20,000x10,000, for every program that can: 10 iterations on one thread."""
 
 from functools import partial
 
@@ -46,7 +46,7 @@ def run(options):
 
 
 def to_convergence(problem, options):
-    """Rows: ours until no belief changes by more than 1e-3, on one thread and on two."""
+    """Rows of our engine, until no belief changes by more than 1e-3, on one thread and on two."""
     W, b1, b2 = problem.arrays
     rows = []
     for n_threads in range(1, min(2, cores()) + 1):
@@ -70,7 +70,7 @@ def to_convergence(problem, options):
 
 
 def plot(report, path):
-    """Time against edges, both logarithmic, one line for everybody."""
+    """Draw time against edges, both logarithmic, with one line for each program."""
     import matplotlib.pyplot as plt
 
     lines = {}

@@ -1,4 +1,4 @@
-"""One thread, two, and so on up to the cores there are: a batch at 784x256 and one RBM of 10,000x2,000."""
+"""Speed-up by threads, up to the number of cores: a batch at 784x256 and one RBM of 10,000x2,000."""
 
 from bench import _report
 from bench._options import cores
@@ -10,7 +10,7 @@ from bench.peers.engine import engine_run
 def run(options):
     most = cores()
     counts = sorted({*(2**k for k in range(8) if 2**k <= most), most})
-    batch = Problem(*options.batch, N=20 if options.quick else 100)
+    batch = Problem(*options.batch_size, N=20 if options.quick else 100)
     large = Problem(2000, 1000) if options.quick else Problem(10_000, 2_000)
     rows = []
     for problem in (batch, large):
@@ -30,7 +30,7 @@ def run(options):
 
 
 def plot(report, path):
-    """Speed-up against threads."""
+    """Draw the speed-up against the number of threads."""
     import matplotlib.pyplot as plt
 
     fig, ax = plt.subplots(figsize=(5.5, 3.6), layout="constrained")

@@ -1,9 +1,10 @@
-"""An epoch of training: how much of it is C and BLAS, how it scales, against scikit-learn and rbms, and its memory.
+"""An epoch of training: the share of C and BLAS, threads, the comparison with scikit-learn and rbms, and memory.
 
-The data are noisy copies of strokes in a 28 x 28 image, so that sizes and the work of BP are those of the paper's
-denoising task without its data.
+The data are noisy copies of strokes in a 28 x 28 image, so that the sizes and the work of BP are those of the paper's
+denoising task, without its data.
 """
 
+import collections
 import contextlib
 import sys
 import time
@@ -17,14 +18,14 @@ from bench._options import cores
 from bench._timing import interleaved, pinned
 from bench.bench_memory import peak
 from bench.peers.trainers import reconstruction
-from crbm_fast import _algebra, _engine, inference
+from crbm_fast import _algebra, _engine
 
 SIDE, NH, BATCH = 28, 256, 40
 N = 4000
 
 
 def images(n, seed=0):
-    """V: strokes, three random thick lines per image; X: the same with 10 % of the pixels flipped.  uint8."""
+    """X and V as uint8: V has three random thick lines per image, and X is V with 10 % of the pixels flipped."""
     rng = np.random.default_rng(seed)
     yx = np.stack(np.meshgrid(np.arange(SIDE), np.arange(SIDE), indexing="ij"), -1).reshape(-1, 2)
     V = np.zeros((n, SIDE * SIDE), bool)
@@ -37,7 +38,7 @@ def images(n, seed=0):
 
 
 def mle_epoch(data, n_threads):
-    """An epoch that starts from a model some epochs old, ready to be timed."""
+    """A call, ready to be timed, that trains for one epoch from a model that is already some epochs old."""
     X, V = data
     model = cf.CRBM(V.shape[1], NH, X.shape[1], n_threads=n_threads)
     cf.train(model, X, V, "mle", epochs=2, batch_size=BATCH, start="logistic", progress=False)
@@ -56,37 +57,37 @@ def mle_epoch(data, n_threads):
 
 @contextlib.contextmanager
 def stopwatch():
-    """Yields a list whose sum is the time spent in calls of the compiled modules while the context lasts."""
-    seconds = []
+    """Measure the compiled modules while the context lasts; yields {function: seconds spent in its calls}."""
+    seconds = collections.defaultdict(float)
 
-    def timed(function):
+    def timed(name, function):
         def call(*args, **kw):
             start = time.perf_counter()
             try:
                 return function(*args, **kw)
             finally:
-                seconds.append(time.perf_counter() - start)
+                seconds[name] += time.perf_counter() - start
 
         return call
 
-    class Core(_engine.Core):
-        run, gibbs, update = (timed(f) for f in (_engine.Core.run, _engine.Core.gibbs, _engine.Core.update))
+    class TimedCore(_engine.Core):
+        run, gibbs, update = (timed(n, getattr(_engine.Core, n)) for n in ("run", "gibbs", "update"))
 
-    names = ("product", "logistic", "softplus_sums", "sum_squares", "momentum_step", "adam_step")
-    kept, kept_core = {n: getattr(_algebra, n) for n in names}, inference._engine
+    functions = {n: f for n, f in vars(_algebra).items() if getattr(f, "__module__", None) == _algebra.__name__}
+    core = _engine.Core
     try:
-        for n in names:
-            setattr(_algebra, n, timed(kept[n]))
-        inference._engine = type("timed", (), {"Core": Core, "enumerate_states": _engine.enumerate_states})
+        for name, function in functions.items():
+            setattr(_algebra, name, timed(name, function))
+        _engine.Core = TimedCore
         yield seconds
     finally:
-        for n in names:
-            setattr(_algebra, n, kept[n])
-        inference._engine = kept_core
+        for name, function in functions.items():
+            setattr(_algebra, name, function)
+        _engine.Core = core
 
 
 def share_inside(data, repeats):
-    """Largest share of an epoch's wall time inside C and BLAS, one thread, and the phases of that epoch."""
+    """The largest share of an epoch's wall time spent in C and BLAS, on one thread, and the phases of that epoch."""
     best, phases = 0.0, {}
     epoch = mle_epoch(data, 1)
     for _ in range(repeats):
@@ -94,8 +95,9 @@ def share_inside(data, repeats):
             start = time.perf_counter()
             history = epoch()
             wall = time.perf_counter() - start
-        if sum(seconds) / wall > best:
-            best, phases = sum(seconds) / wall, history[0].seconds
+        share = sum(seconds.values()) / wall
+        if share > best:
+            best, phases = share, history[0].seconds
     return best, phases
 
 
@@ -162,9 +164,9 @@ def run(options):
 
 
 def plain_rbms(options, V, repeats, rounds):
-    """{(trainer, batch size): (times of an epoch, reconstruction error after it)}, and who is left out.
+    """{(trainer, batch size): (times of an epoch, reconstruction error after it)}, and what is left out.
 
-    A trainer's time counts if a first epoch brings the error to within a quarter of ours: they all do the same CD-1.
+    A trainer's time counts if its first epoch brings the error to at most 1.25 times ours, as all do the same CD-1.
     """
     epochs, errors, left_out = {}, {}, []
     for b in (10, BATCH):
@@ -187,14 +189,14 @@ def plain_rbms(options, V, repeats, rounds):
 
 
 def bytes_per_instance():
-    """Growth of the peak memory of training per instance, beyond the data; None where it cannot be measured."""
+    """The growth of the peak memory of training per instance, beyond the data; None where it cannot be measured."""
     small, large = 400_000, 800_000
     peaks = [peak("training", n) for n in (small, large)]
     return None if None in peaks else max(0, peaks[1] - peaks[0]) / (large - small)
 
 
 def plot(report, path):
-    """Where an epoch's time goes, and how long one of plain RBMs takes, by package."""
+    """Draw how the time of an epoch is spent, and how long an epoch of a plain RBM takes in each package."""
     import matplotlib.pyplot as plt
 
     fig, axes = plt.subplots(1, 2, figsize=(10, 3.4), layout="constrained", width_ratios=[1, 1.2])

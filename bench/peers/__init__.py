@@ -1,12 +1,12 @@
-"""What else a user might run for sum-product BP on an RBM.  Every peer is a `Peer`; `all_peers` lists them.
+"""The programs that a user might run for sum-product BP on an RBM.  Each is a `Peer`, and `all_peers` lists them.
 
 engine.py         crbm_fast itself
-naive.py          per-edge BP in C (csrc/naive.c), recomputing and with cached products
+naive.py          per-edge BP in C (bench/naive.c), recomputing and with cached products
 arrays.py         NumPy, PyTorch and JAX, with the array forms of forms.py
 numba_loops.py    loops compiled by numba: as one would write them, and as fast as we could make them
 factor_graphs.py  PGMax, pomegranate, factorgraph
-libdai.py         libDAI: times it took elsewhere (cited), and a driver for an installation of yours
-trainers.py       not for inference: packages that train plain RBMs
+libdai.py         libDAI: times that were measured elsewhere (cited), and a driver for the user's installation
+trainers.py       packages that train plain RBMs, for the suite training
 """
 
 import importlib.util
@@ -20,33 +20,34 @@ from bench._problems import Problem, T, does_not_fit
 from bench._report import row, time_text
 from bench._timing import interleaved, summary
 
-HUGE = 2**24  # from this many edges on, one peer at a time: together they would not fit in memory
-ASKED_LIMIT = 600  # seconds that a peer may take which was asked for by name
+HUGE = 2**24  # from this many edges on, peers are measured one at a time: together they would not fit in memory
+REQUESTED_LIMIT = 600  # seconds that a peer may take which the user asked for by name
 
 
 @dataclass(frozen=True)
 class Peer:
     """One way to run T iterations of BP.
 
-    `prepare(W, b1, b2, T)` takes float32 arrays and returns a function without arguments that runs the iterations and
-    returns (tau_v, tau_h): what is timed.  What depends on the weights alone (exp(W), a graph) is made in `prepare`.
+    `prepare(W, b1, b2, T)` takes float32 arrays and returns a function without arguments, which runs the iterations and
+    returns (tau_v, tau_h); this function is timed.  What depends on the weights alone (exp(W), a graph) is made in
+    `prepare`.
     """
 
     name: str
     prepare: Callable
     dtype: str = "float32"
-    modules: tuple[str, ...] = ()  # what must be importable
-    install: str = ""  # and the command that makes it so
+    modules: tuple[str, ...] = ()  # the modules that must be importable
+    install: str = ""  # the command that installs them
     schedule: str = "paper"  # see Problem.beliefs
     bytes_per_edge: float = 12  # memory beside W, roughly
-    degree: bool = False  # the cost of an edge grows with the number of neighbours
-    batch: bool = False  # also takes b1 (N, nv), b2 (N, nh)
-    slow: bool = False  # seconds to compile, to build or to run even at 100x50: not in --quick
+    grows_with_degree: bool = False  # whether the cost of an edge grows with the number of neighbours
+    takes_batches: bool = False  # whether it also takes b1 (N, nv), b2 (N, nh)
+    slow: bool = False  # whether it takes seconds even at 100x50, and so is not in --quick
     ours: bool = False
 
     def work(self, problem):
-        """What its time is in proportion to."""
-        return problem.updates * ((problem.nv + problem.nh) if self.degree else 1)
+        """The number of operations that its time is in proportion to."""
+        return problem.updates * ((problem.nv + problem.nh) if self.grows_with_degree else 1)
 
     @property
     def installed(self):
@@ -54,7 +55,7 @@ class Peer:
 
     @property
     def tolerance(self):
-        """Largest difference of a belief that counts as rounding."""
+        """The largest difference of a belief that counts as rounding."""
         return 1e-4 if self.dtype == "float32" else 1e-9
 
 
@@ -69,15 +70,15 @@ def each(one, b1, b2):
 
 
 class LeftOutError(Exception):
-    """Why a peer is not measured on a problem."""
+    """A peer is not measured on a problem; the message says why."""
 
 
 class Measurement:
-    """T iterations on one problem by every peer that can, one thread each, as rows and left_out of a report.
+    """The measurement of T iterations on one problem by every peer that can, on one thread each.
 
-    A peer is left out where it would take longer than `limit` seconds by its cost per edge on the problem before
-    (`costs`, which goes from one problem to the next) or on a small one, or more memory than there is; where its
-    beliefs are not ours; where it fails.
+    `run` returns the rows and left_out of a report.  A peer is left out if its beliefs are not ours, if it fails, if it
+    needs more memory than there is, or if it would take longer than `limit` seconds, judged by its cost per edge on the
+    problem before (`costs`, which is passed from one problem to the next) or on a small one.
     """
 
     def __init__(self, problem, options, limit, costs, rounds=1):
@@ -96,7 +97,7 @@ class Measurement:
             try:
                 self.admit(peer)
                 infer, prepared, once = self.try_out(peer)
-                if peer.degree and once > 5:  # they compile nothing, and waiting once is long enough
+                if peer.grows_with_degree and once > 5:  # they compile nothing, and one call is long enough
                     times[peer] = summary([once]) | {"calls": 1}
                 elif self.problem.nv * self.problem.nh >= HUGE:
                     times |= self.time({peer: infer}.copy, 3, 1, warm=True)
@@ -107,7 +108,7 @@ class Measurement:
                 leave_out(peer, why)
 
         def build():
-            """Those that are quickly made are made anew: within 0.2 s, less than measuring them takes."""
+            """Prepare anew each peer whose preparation takes less than 0.2 s, less than its measurement."""
             anew = {p: prepared < 0.2 for p, (_, prepared) in functions.items()}
             return {p: p.prepare(*self.problem.arrays, T) if anew[p] else f for p, (f, _) in functions.items()}
 
@@ -136,7 +137,7 @@ class Measurement:
         return sorted(rows, key=lambda r: r["min"]), left_out
 
     def time(self, build, repeats, rounds, warm=False):
-        """`interleaved`, keeping each one's last result, or its failure, to be looked at afterwards."""
+        """As `interleaved`; keeps the last result of each peer, or its failure, for the comparison afterwards."""
 
         def kept(peer, infer):
             def call():
@@ -153,23 +154,23 @@ class Measurement:
     def admit(self, peer):
         """Raise LeftOutError where the peer needs too much time or memory."""
         problem = self.problem
-        if peer.slow and self.options.quick and peer.name not in self.options.asked:
+        if peer.slow and self.options.quick and peer.name not in self.options.requested:
             raise LeftOutError("takes too long for --quick")
         why = does_not_fit(problem.nv, problem.nh, peer.bytes_per_edge)
         if why:
             raise LeftOutError(why)
-        if peer.name not in self.costs and peer.degree and problem.nv * problem.nh > 5000:
-            small = Problem(60, 40)  # large enough to be told by the products, not by the rest
+        if peer.name not in self.costs and peer.grows_with_degree and problem.nv * problem.nh > 5000:
+            small = Problem(60, 40)  # large enough for the products to dominate
             infer = self.guard(peer.prepare, *small.arrays, T)
             start = time.perf_counter()
             self.guard(infer)
             self.costs[peer.name] = (time.perf_counter() - start) / peer.work(small)
         expected = self.costs.get(peer.name, 0) * peer.work(problem)
-        if expected > (ASKED_LIMIT if peer.name in self.options.asked else self.limit):
+        if expected > (REQUESTED_LIMIT if peer.name in self.options.requested else self.limit):
             raise LeftOutError(f"would take about {time_text(expected)}")
 
     def try_out(self, peer):
-        """The function to be timed, seconds to prepare it, seconds of its first call; its beliefs compared."""
+        """Call a peer and compare its beliefs; returns the function to time, the seconds to prepare and to call it."""
         start = time.perf_counter()
         infer = self.guard(peer.prepare, *self.problem.arrays, T)
         prepared = time.perf_counter() - start
@@ -180,6 +181,7 @@ class Measurement:
         return infer, prepared, once
 
     def compare(self, peer, beliefs):
+        """Raise LeftOutError unless the beliefs of the peer are ours."""
         if isinstance(beliefs, LeftOutError):
             raise beliefs
         if peer.schedule not in self.truth:
@@ -191,6 +193,7 @@ class Measurement:
             raise LeftOutError(f"DISAGREES: a belief differs by {self.differences[peer]:.1e} from ours")
 
     def guard(self, function, *args):
+        """Call the function; LeftOutError if it fails."""
         try:
             return function(*args)
         except (Exception, SystemExit) as error:  # anything may go wrong in other people's code, and is reported
@@ -198,13 +201,13 @@ class Measurement:
 
 
 def difference(a, b):
-    """Largest difference of a belief; infinite where one is not a number."""
+    """The largest difference of two beliefs; infinite if one of them is not a number."""
     worst = max(float(np.abs(np.asarray(x, np.float64) - y).max()) for x, y in zip(a, b, strict=True))
     return worst if worst == worst else float("inf")
 
 
 def all_peers(libdai=None):
-    """Every peer, ours first; with the prefix of a libDAI installation, that one too."""
+    """Every peer, ours first; libDAI is among them if the prefix of an installation is given."""
     from bench.peers import arrays, engine, factor_graphs, naive, numba_loops
     from bench.peers import libdai as libdai_
 

@@ -1,4 +1,4 @@
-"""NumPy, PyTorch (eager and compiled) and JAX (jitted), each in the paper's form and in ours: see forms.py."""
+"""NumPy, PyTorch (eager and compiled) and JAX (jitted), each in the paper's form and in ours (forms.py)."""
 
 from functools import cache, partial
 
@@ -23,7 +23,7 @@ def prepare_numpy(form, dtype, W, b1, b2, T):
 def compiled(form):
     import torch
 
-    torch._dynamo.config.recompile_limit = 64  # once per size; past 8 it would go on uncompiled
+    torch._dynamo.config.recompile_limit = 64  # once per size; beyond 8 it would continue uncompiled
     return torch.compile(partial(forms.STEPS[form], torch), dynamic=False)
 
 
@@ -64,13 +64,13 @@ def prepare_jax(form, W, b1, b2, T):
 TORCH = {"modules": ("torch",), "install": "pip install torch==2.13.0"}
 JAX = {"modules": ("jax",), "install": 'pip install "jax<0.7"'}  # below 0.7 for PGMax's sake
 
-# matrices alive at once, with their results: 9 in the paper's form, 7 in the other; fewer where they are fused
+# The matrices that exist at once are 9 in the paper's form and 7 in ours; fewer where operations are fused.
 PEERS = [
     Peer(
         f"NumPy {dtype}, {form}",
         partial(prepare_numpy, form, dtype),
         dtype,
-        batch=True,
+        takes_batches=True,
         bytes_per_edge=np.dtype(dtype).itemsize * matrices,
     )
     for form, matrices in (("paper's form", 9), ("our form", 7))
@@ -83,17 +83,17 @@ PEERS = [
             f"PyTorch eager, {form}",
             partial(prepare_torch, form, False),
             bytes_per_edge=4 * matrices,
-            batch=True,
+            takes_batches=True,
             **TORCH,
         ),
         Peer(
             f"PyTorch compiled, {form}",
             partial(prepare_torch, form, True),
             bytes_per_edge=16,
-            batch=True,
+            takes_batches=True,
             slow=True,
             **TORCH,
         ),
-        Peer(f"JAX jitted, {form}", partial(prepare_jax, form), bytes_per_edge=20, batch=True, **JAX),
+        Peer(f"JAX jitted, {form}", partial(prepare_jax, form), bytes_per_edge=20, takes_batches=True, **JAX),
     )
 ]

@@ -28,6 +28,8 @@ def prepare(dtype, W, b1, b2, T):
 
 
 PEERS = [
-    Peer("crbm_fast float32", partial(prepare, np.float32), bytes_per_edge=8, batch=True, ours=True),
-    Peer("crbm_fast float64", partial(prepare, np.float64), "float64", bytes_per_edge=24, batch=True, ours=True),
+    Peer("crbm_fast float32", partial(prepare, np.float32), bytes_per_edge=8, takes_batches=True, ours=True),
+    Peer(
+        "crbm_fast float64", partial(prepare, np.float64), "float64", bytes_per_edge=24, takes_batches=True, ours=True
+    ),
 ]

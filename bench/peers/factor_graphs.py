@@ -1,5 +1,7 @@
-"""General factor-graph packages.  An RBM is a variable with two states per unit, its bias as evidence, prior or factor,
-and a factor [[1, 1], [1, exp(W_ij)]] per edge.
+"""General factor-graph packages.
+
+An RBM has a variable with two states per unit, the bias of the unit as evidence, prior or factor, and a factor
+[[1, 1], [1, exp(W_ij)]] per edge.
 """
 
 import warnings
@@ -10,7 +12,7 @@ from bench.peers import Peer
 
 
 def tables(W):
-    """(nv, nh, 2, 2): W_ij where both units are on."""
+    """The logarithms of the factors, (nv, nh, 2, 2): W_ij where both units are on."""
     out = np.zeros((*W.shape, 2, 2))
     out[:, :, 1, 1] = W
     return out
@@ -112,7 +114,7 @@ PEERS = [
         modules=("pomegranate", "torch"),
         schedule="flooding",
         bytes_per_edge=20_000,
-        degree=True,
+        grows_with_degree=True,
         slow=True,
         install="pip install pomegranate torch==2.13.0",
     ),
@@ -123,7 +125,7 @@ PEERS = [
         modules=("factorgraph",),
         schedule="late",
         bytes_per_edge=5000,
-        degree=True,
+        grows_with_degree=True,
         slow=True,
         install="pip install factorgraph",
     ),

@@ -18,7 +18,7 @@ def paper(xp, E, b1, b2, M, tau_v, tau_h):
 
 
 def one_division(xp, E, b1, b2, m, tau_v, tau_h):
-    """This package's form (csrc/kernels/sum_product.h): one message matrix, logarithms of products of up to 20 factors."""
+    """This package's form (csrc/kernels/sum_product.h): one message matrix, logarithms of up to 20 factors at once."""
     nv, nh = E.shape
     m_t0 = m * (1 - tau_h)
     d, n = m_t0 + tau_h, m_t0 + E * tau_h

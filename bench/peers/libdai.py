@@ -1,4 +1,4 @@
-"""libDAI (C++): what it took elsewhere, and how to run an installation of yours (`--libdai PREFIX`)."""
+"""libDAI (C++): the times it took elsewhere, and how to run the user's installation (`--libdai PREFIX`)."""
 
 import os
 import shutil
@@ -23,12 +23,17 @@ CITED_FROM = "libDAI 0.3, 10 iterations, best of its schedules and domains, meas
 def peer(prefix):
     """The installation below `prefix` (include/dai, lib) as a peer."""
     return Peer(
-        "libDAI", partial(prepare, compile_driver(prefix)), "float64", schedule="late", degree=True, bytes_per_edge=1500
+        "libDAI",
+        partial(prepare, compile_driver(prefix)),
+        "float64",
+        schedule="late",
+        grows_with_degree=True,
+        bytes_per_edge=1500,
     )
 
 
 def compile_driver(prefix):
-    """The compiled driver as a path; it lives as long as this process."""
+    """Compile the driver; returns its path, which exists for as long as this process."""
     prefix = Path(prefix)
     if not (prefix / "include/dai/bp.h").exists():
         raise BenchError(f"--libdai {prefix}: no include/dai/bp.h below it; give the prefix libDAI was installed to")

@@ -24,7 +24,7 @@ def prepare(which, W, b1, b2, T):
     return each(one, b1, b2)
 
 
-NUMBA = {"modules": ("numba",), "install": "pip install numba", "bytes_per_edge": 8, "batch": True}
+NUMBA = {"modules": ("numba",), "install": "pip install numba", "bytes_per_edge": 8, "takes_batches": True}
 PEERS = [
     Peer("numba, plain loops", partial(prepare, "plain"), **NUMBA),
     Peer("numba, tuned", partial(prepare, "tuned"), **NUMBA),

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from crbm_fast import _validation as check
 from crbm_fast._data import chunks
 
-# Streams of one seed: flips and patches are independent of each other.
+# Each corruption has a random stream of its own, so that flips and patches of one seed are independent.
 _FLIP, _OCCLUDE = 0, 1
 
 
@@ -27,23 +27,24 @@ def flip(V: ArrayLike, rate: float, *, seed: int = 0, first_instance: int = 0) -
     """Noisy images: a share `rate` of the pixels of each image is flipped.
 
     Of nv pixels, round(rate nv) are flipped (of 784: 78 at 10 %, 157 at 20 %); all choices are equally likely.  With
-    the same seed, those of a lower rate are among those of a higher one.
+    the same seed, the pixels flipped at a lower rate are among those flipped at a higher one.
 
     Parameters
     ----------
     V : array-like, (N, nv)
         Clean images, 0 or 1.
     rate : float
-        0 to 1; the paper has 0.1 and 0.2.
+        From 0 to 1; the paper uses 0.1 and 0.2.
     seed : int
-        Give training, validation and test set different seeds, or their i-th images share their noise.
+        The seed of the noise.  Give training, validation and test set different seeds, or their i-th images share
+        their noise.
     first_instance : int
-        Index of the first image, where V is part of a set: parts are corrupted as the whole would be.
+        The index of the first image, where V is part of a set: parts are corrupted as the whole would be.
 
     Returns
     -------
     X : ndarray of uint8, (N, nv)
-        `X != V` are the changed pixels.
+        The noisy images; `X != V` are the changed pixels.
     """
     X = check.as_states("V", V).copy()
     N, nv = X.shape
@@ -51,7 +52,7 @@ def flip(V: ArrayLike, rate: float, *, seed: int = 0, first_instance: int = 0) -
     draws = _Draws(seed, _FLIP, first_instance, nv)
     for part in chunks(N):
         rows = X[part]
-        where = np.argpartition(draws(len(rows)), count - 1, axis=1)[:, :count]  # of the smallest numbers
+        where = np.argpartition(draws(len(rows)), count - 1, axis=1)[:, :count]  # the places of the smallest numbers
         np.put_along_axis(rows, where, 1 - np.take_along_axis(rows, where, 1), 1)
     return X
 
@@ -59,7 +60,7 @@ def flip(V: ArrayLike, rate: float, *, seed: int = 0, first_instance: int = 0) -
 def occlude(
     V: ArrayLike, size: int, *, value: int, seed: int = 0, first_instance: int = 0
 ) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-    """Images with a patch missing: a square of size x size pixels is set to `value` in each image.
+    """Images with a missing patch: a square of size x size pixels is set to `value` in each image.
 
     The square is inside the image; all places are equally likely.
 
@@ -68,16 +69,16 @@ def occlude(
     V : array-like, (N, nv)
         Clean images, 0 or 1, square, row by row.
     size : int
-        0 to 28 for images of 28x28; the paper has 8 and 12.
+        The side of the square, from 0 to 28 for images of 28x28; the paper uses 8 and 12.
     value : int
-        0 or 1; the paper has 0 for MNIST and 1 for Caltech, their backgrounds (`Splits.background`).
+        0 or 1; the paper uses the background (`Splits.background`), 0 for MNIST and 1 for Caltech.
     seed, first_instance : int
         As for `flip`.
 
     Returns
     -------
     X : ndarray of uint8, (N, nv)
-        `X != V` are the changed pixels; most of a patch had the background's value before.
+        The occluded images; `X != V` are the changed pixels, as most of a patch had the background's value before.
     where : ndarray of bool, (N, nv)
         The patches.  `model.predict(X, evidence=(~where, X))` keeps what is known.
     """
@@ -96,7 +97,7 @@ def occlude(
 
 
 class _Draws:
-    """Random 64-bit integers, `width` for each instance: call it for the next n instances."""
+    """Random 64-bit integers, `width` for each instance; a call returns those of the next n instances."""
 
     def __init__(self, seed: Any, stream: int, first: Any, width: int) -> None:
         seed = check.check_int("seed", seed, 0, 2**63 - 1)
@@ -115,7 +116,7 @@ def error_all(V: ArrayLike, predicted: ArrayLike) -> float:
     Parameters
     ----------
     V, predicted : array-like, (N, nv)
-        Clean images and what was predicted for them, 0 or 1.
+        Clean images and the predicted ones, 0 or 1.
 
     Returns
     -------
@@ -129,13 +130,13 @@ def error_all(V: ArrayLike, predicted: ArrayLike) -> float:
 def error_changed(V: ArrayLike, predicted: ArrayLike, X: ArrayLike) -> float:
     """The paper's "Changed": the share of wrong pixels among those that the corruption changed, X != V.
 
-    Pixels of a patch that had the patch's value before are not changed: with them, the errors of the paper's Table 2 on
-    these pixels would exceed those on all.
+    Pixels of a patch that had the patch's value before are not changed.  If they counted, the errors of the paper's
+    Table 2 on these pixels would exceed those on all.
 
     Parameters
     ----------
     V, predicted, X : array-like, (N, nv)
-        Clean images, what was predicted for them, and corrupted images; 0 or 1.
+        Clean, predicted and corrupted images, 0 or 1.
 
     Returns
     -------
@@ -147,6 +148,7 @@ def error_changed(V: ArrayLike, predicted: ArrayLike, X: ArrayLike) -> float:
 
 
 def _differ(V: ArrayLike, other: ArrayLike, name: str) -> NDArray[np.bool_]:
+    """Where two sets of images differ."""
     clean, states = check.as_states("V", V), check.as_states(name, other)
     if clean.shape != states.shape:
         raise ValueError(f"{name} has shape {states.shape}; expected {clean.shape}, as V has")

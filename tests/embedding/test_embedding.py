@@ -4,7 +4,6 @@ tests/c/check_embed.c tries every error code, under the sanitizers; examples/ ar
 """
 
 import ctypes
-import doctest
 import importlib.util
 import itertools
 import os
@@ -239,11 +238,6 @@ def test_bad_weights_get_a_clear_error():
         bp.workspace(np.array([[0, np.nan]]))
     with pytest.raises(ValueError, match="crbm_fast status -4: nv and nh"):
         bp.check(bp.workspace_size(-1, 2, 4))
-
-
-def test_docstring_example_runs():
-    assert doctest.testmod(ctypes_api).failed == 0
-    assert doctest.testmod(ctypes_api).attempted > 0
 
 
 # --- other languages -------------------------------------------------------------------------------------------------

@@ -7,22 +7,11 @@ import subprocess
 
 import pytest
 from helpers import CC, ROOT
+from helpers.sanitizers import FLAGS, checks_passed
 
 MACHINE = {"AMD64": "x86_64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 ALL = json.loads((ROOT / "csrc/isas.json").read_text())
 ISAS = ALL.get(MACHINE, ALL["other"])
-FLAGS = [
-    "-std=gnu11",
-    "-O1",
-    "-g",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    "-ffp-contract=fast",
-    "-fsanitize=address,undefined",
-    "-fno-sanitize-recover=all",
-    f"-I{ROOT / 'csrc'}",
-    f"-I{ROOT / 'crbm_fast/include'}",
-]
 
 
 @pytest.fixture(scope="module")
@@ -42,18 +31,12 @@ def kernels(tmp_path_factory):
     return sorted(out.glob("*.o"))
 
 
-def passed(program, *sources):
-    """Build and run a check; how many of its checks passed, all of them."""
-    subprocess.run([*CC, *FLAGS, *sources, "-lm", "-o", program], check=True)
-    run = subprocess.run([program], capture_output=True, text=True, timeout=600, check=False)
-    assert run.returncode == 0, run.stdout[-2000:] + run.stderr[-4000:]
-    return int(re.fullmatch(r"(\d+) passed, 0 failed\n", run.stdout)[1])
-
-
+@pytest.mark.slow
 def test_kernels_under_sanitizers(kernels, tmp_path):
-    assert passed(tmp_path / "check", *kernels, ROOT / "tests/c/check_kernels.c") > 1000
+    assert checks_passed(tmp_path / "check", *kernels, ROOT / "tests/c/check_kernels.c") > 1000
 
 
+@pytest.mark.slow
 def test_embedding_under_sanitizers(kernels, tmp_path):
     solvers = []
     for bits in (32, 64):
@@ -61,11 +44,7 @@ def test_embedding_under_sanitizers(kernels, tmp_path):
         define = f"-DCRBM_REAL={bits}"
         subprocess.run([*CC, *FLAGS, define, "-c", ROOT / "csrc/solver.c", "-o", solvers[-1]], check=True)
     sources = [ROOT / "csrc/embed.c", ROOT / "tests/c/check_embed.c"]
-    assert passed(tmp_path / "check", *kernels, *solvers, *sources) > 1000
-
-
-def test_naive_graphs_under_sanitizers(tmp_path):
-    assert passed(tmp_path / "check", ROOT / "csrc/naive.c", ROOT / "tests/c/check_naive.c") > 1000
+    assert checks_passed(tmp_path / "check", *kernels, *solvers, *sources) > 1000
 
 
 def test_every_kernel_is_checked():

@@ -406,6 +406,10 @@ def error(learner, seed, learning_rate=0.01, epochs=25):
     return np.mean(model.predict(X_test) != V_test)
 
 
+SEEDS = [0, pytest.param(1, marks=pytest.mark.slow), pytest.param(2, marks=pytest.mark.slow)]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_learners_beat_logistic_regression_on_planted_structure(seed):
     logistic = error("logistic", seed)
@@ -415,7 +419,7 @@ def test_learners_beat_logistic_regression_on_planted_structure(seed):
     assert error("percloss", seed, learning_rate=0.03) < 0.85 * logistic
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_sum_product_beats_mean_field_on_planted_structure(seed):
     bp, mf, logistic = error(MLE(), seed), error(MLE("mean-field"), seed), error("logistic", seed)
     assert bp < 0.5 * logistic

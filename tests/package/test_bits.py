@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 
+@pytest.mark.slow
 def test_results_have_the_same_bits():
     kept = json.loads(bits.FILE.read_text())
     if kept["environment"] != bits.environment():

@@ -9,7 +9,7 @@ import pytest
 from helpers import ROOT
 from helpers.reproduce import modified, run_command
 
-from crbm_fast.datasets import images
+from crbm_fast.datasets import caltech, mnist
 from reproduce import command, results, runner, tasks
 from reproduce import runs as planned
 from reproduce.recipes import Recipe, recipe
@@ -129,8 +129,8 @@ def test_data_that_are_not_there(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("NO_PROXY", "*")
-    for source in ("MNIST", "CALTECH"):
-        monkeypatch.setattr(images, source, dataclasses.replace(getattr(images, source), url="http://127.0.0.1:9/"))
+    for module in (mnist, caltech):
+        monkeypatch.setattr(module, "SOURCE", dataclasses.replace(module.SOURCE, url="http://127.0.0.1:9/"))
     tasks.load.cache_clear()
     assert command.main(["table1", "--out", str(tmp_path / "out")]) == 2
     assert "MNIST was not found" in capsys.readouterr().err

@@ -43,6 +43,13 @@ void crbm_graph_set_potential(crbm_graph *g, ptrdiff_t i, const double *potentia
  * returns 0, or -1 without memory (the graph is as before). */
 int crbm_graph_add_factor(crbm_graph *g, ptrdiff_t i, ptrdiff_t j, const double *table);
 
+/* The graph of an RBM, one variable per unit, hidden units before visible ones.
+ *   exp_W     (nv, nh) row by row, positive, within CRBM_GRAPH_RATIO of 1
+ *   exp_b_h   (nh,), exp_b_v (nv,): positive and finite
+ * returns NULL without memory. */
+crbm_graph *crbm_graph_new_rbm(const double *exp_W, const double *exp_b_h, const double *exp_b_v, ptrdiff_t nv,
+                               ptrdiff_t nh);
+
 /* All messages := uniform. */
 void crbm_graph_reset(crbm_graph *g);
 
@@ -51,5 +58,8 @@ void crbm_graph_iterate(crbm_graph *g, enum crbm_cavity cavity);
 
 /* belief (states_i,) := the normalised product of what variable i has and receives. */
 void crbm_graph_belief(double *belief, const crbm_graph *g, ptrdiff_t i);
+
+/* beliefs (states_0 + states_1 + ...,) := those of all variables, one after another. */
+void crbm_graph_beliefs(double *beliefs, const crbm_graph *g);
 
 #endif /* CRBM_NAIVE_H */

@@ -117,6 +117,12 @@ void crbm_graph_belief(double *belief, const crbm_graph *g, ptrdiff_t i)
         belief[x] /= sum;
 }
 
+void crbm_graph_beliefs(double *beliefs, const crbm_graph *g)
+{
+    for (ptrdiff_t i = 0; i < g->n; beliefs += g->variables[i++].states)
+        crbm_graph_belief(beliefs, g, i);
+}
+
 /* --- building ---------------------------------------------------------------------------------------------- */
 
 static void fill(double *p, double value, int n)
@@ -202,6 +208,29 @@ int crbm_graph_add_factor(crbm_graph *g, ptrdiff_t i, ptrdiff_t j, const double 
     a->sent[a->degree] = b->received[b->degree] = &f->forth;
     a->received[a->degree++] = b->sent[b->degree++] = &f->back;
     return 0;
+}
+
+crbm_graph *crbm_graph_new_rbm(const double *exp_W, const double *exp_b_h, const double *exp_b_v, ptrdiff_t nv,
+                               ptrdiff_t nh)
+{
+    double table[4] = {1, 1, 1, 1};            /* its end, {1, x}, serves as a potential */
+    int *states = malloc((size_t)(nh + nv + 1) * sizeof *states);
+    for (ptrdiff_t i = 0; states != NULL && i < nh + nv; i++)
+        states[i] = 2;
+    crbm_graph *g = states == NULL ? NULL : crbm_graph_new(states, nh + nv);
+    free(states);
+    for (ptrdiff_t i = 0; g != NULL && i < nh + nv; i++) {
+        table[3] = i < nh ? exp_b_h[i] : exp_b_v[i - nh];
+        crbm_graph_set_potential(g, i, &table[2]);
+    }
+    for (ptrdiff_t edge = 0; g != NULL && edge < nv * nh; edge++) {
+        table[3] = exp_W[edge];
+        if (crbm_graph_add_factor(g, nh + edge / nh, edge % nh, table) != 0) {
+            crbm_graph_free(g);
+            g = NULL;
+        }
+    }
+    return g;
 }
 
 void crbm_graph_reset(crbm_graph *g)

@@ -1,4 +1,4 @@
-/* check_naive.c: building, running and freeing graphs of csrc/naive.c, for the sanitizers. */
+/* check_naive.c: building, running and freeing graphs of bench/naive.c, for the sanitizers. */
 #include <math.h>
 #include <stdio.h>
 
@@ -35,6 +35,19 @@ int main(void)
                 sum += belief[x];
             fabs(sum - 1) < 1e-12 ? passed++ : failed++;
         }
+        double all[71 * CRBM_GRAPH_STATES];
+        crbm_graph_beliefs(all, g);
+        n == 0 || all[0] == 1 ? passed++ : failed++;           /* variable 0 has one state */
+        crbm_graph_free(g);
+    }
+    for (int nv = 0; nv < 4; nv++) {
+        const double ones[] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+        double beliefs[12];
+        crbm_graph *g = crbm_graph_new_rbm(ones, ones, ones, nv, 3);
+        crbm_graph_iterate(g, CRBM_CACHE);
+        crbm_graph_beliefs(beliefs, g);
+        for (int i = 0; i < 2 * (nv + 3); i++)
+            beliefs[i] == 0.5 ? passed++ : failed++;
         crbm_graph_free(g);
     }
     printf("%d passed, %d failed\n", passed, failed);
