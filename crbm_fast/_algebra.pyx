@@ -190,7 +190,10 @@ cdef summary(double[::1] change, double[::1] squares):
 
 
 def momentum_step(p, velocity, g, *, double rate, double momentum, double decay, int n_threads=1):
-    """See csrc/kernels/optimizers.h; `velocity` may be None without momentum.  Returns the largest |change| and |g'|^2."""
+    """See csrc/kernels/optimizers.h; `velocity` may be None without momentum.
+
+    Returns the largest |change| and |g'|^2.
+    """
     cdef:
         const crbm_kernels *k = table(p.itemsize)
         Py_ssize_t n = p.size, pieces = (n + PIECE - 1) // PIECE, stride = PIECE * k.itemsize, i

@@ -146,7 +146,7 @@ def test_log_domain_equals_the_product_form(method, isa, dtype, rng):
 @pytest.mark.parametrize("T", [1, 2, 3, 10])
 @pytest.mark.parametrize("damping", [0, 0.4])
 def test_gamma_of_mixed_product_is_eq_18(rng, isa, dtype, T, damping):
-    """Also before convergence, for sums over a batch, and where threads share the rows; not the outer product v tau_h'."""
+    """Also before convergence, for sums over a batch, and where threads share rows; not the outer product v tau_h'."""
     W, b1, b2 = make_rbm(rng, 70, 21, N=5)
     want = [_reference.run("mixed-product", W, *b, T, damping)["gamma"] for b in zip(b1, b2, strict=True)]
     kw = {"method": "mixed-product", "max_iter": T, "tol": 0, "damping": damping, "dtype": dtype}
