@@ -1,14 +1,15 @@
 """crbm_fast: belief propagation on conditional restricted Boltzmann machines, fast and exact to the paper.
 
-    training  ->  learners, optimizers  ->  model  ->  annealing, inference  Python
+    cli, estimators  ->  training  ->  learners, optimizers  ->  model  ->  annealing, inference       Python
     samplers  ->  model, inference                                           Python: Markov chains
     inference ->  _engine    ->  _ckernels -> csrc/ (C, SIMD)                Cython: beliefs, samples
     the rest  ->  _algebra   ->  _blas     -> scipy.linalg.cython_blas       Cython: products, steps
     cython_api, ctypes_api   ->  _ckernels, csrc/embed.c: the same BP inside other programs' loops, without Python
-    _validation   every check of user input      _data    rows of X and V, batch by batch
+    _validation   every check of user input      _errors  what is raised, as data
+    _data         rows of X and V, batch by batch
     _files        models and checkpoints         _reference   the paper in NumPy, for tests and benchmarks
     datasets      images to learn from, and their corruptions
-    commands, cli, _cli   the command line; not imported with the package
+    cli           the command line, and estimators, for scikit-learn; not imported with the package
 
 Start with `infer`, or with `CRBM` and `train`.
 """

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from crbm_fast import _algebra
 from crbm_fast import _validation as check
+from crbm_fast._errors import EntryError
 
 # Number of rows that a pass over all the data converts at a time; with 1000 features they take 4 MB.
 CHUNK = 1024
@@ -111,7 +112,7 @@ class Matrix:
             row += part.start
             given, limit = self.data[row, column], check.LIMITS[self.dtype]
             expected = f"at most {limit:g} in {self.dtype}" if np.isfinite(given) else "finite; remove or impute it"
-            raise ValueError(f"{self.name}[{row}, {column}] = {given}; expected {expected}")
+            raise EntryError(self.name, (row, column), given, expected)
 
     def check_dense(self) -> None:
         """Raise TypeError for a sparse matrix."""
@@ -135,7 +136,7 @@ class Matrix:
             wrong = ~is_valid(rows)
             if wrong.any():
                 r, c = np.argwhere(wrong)[0]
-                raise ValueError(f"{self.name}[{part.start + r}, {c}] = {rows[r, c]}; expected {expected}")
+                raise EntryError(self.name, (part.start + int(r), int(c)), rows[r, c], expected)
 
     def checksum(self, crc: int = 0) -> int:
         """CRC-32 of the contents, which does not depend on the memory layout; `crc` is that of what came before."""

@@ -1,12 +1,12 @@
 """Files: a model or a checkpoint as an .npz archive without pickle, written atomically, read with suspicion.
 
-Format, version 1.  A zip archive, members stored (not compressed), each a .npy array of float32, float64, uint8,
+Format.  A zip archive, members stored (not compressed), each a .npy array of float32, float64, uint8,
 int64 or bool:
 
-    meta.npy       uint8: UTF-8 JSON, an object with "format" (what kind of file), "version" and the rest
+    meta.npy       uint8: UTF-8 JSON, an object with "format" (what kind of file), "version" of that kind, and the rest
     <name>.npy     the arrays; for a model W_vh (nv, nh), W_vx (nv, nx), W_hx (nh, nx), b_v (nv,), b_h (nh,)
 
-`numpy.load(path)` opens it.  Zip's CRC-32 of each member tells damage.  A reader of version 1 refuses later versions.
+`numpy.load(path)` opens it.  Zip's CRC-32 of each member reveals damage.  A reader refuses other versions.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-VERSION = 1
+from crbm_fast._errors import CorruptedFileError, FileVersionError
 
 _DTYPES = {np.dtype(name).str.encode(): np.dtype(name) for name in ("float32", "float64", "uint8", "int64", "bool")}
 
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A file to write beside `path`; brought to the disk, then put in place: never half a file under `path`."""
+    """Open a temporary file beside `path` that takes its place once it is whole and on the disk."""
     check_folder(path)
     path = os.fspath(path)
     folder, name = os.path.split(os.path.abspath(path))
@@ -58,9 +58,16 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             os.close(directory)
 
 
-def write(path: str | os.PathLike[str], kind: str, meta: dict[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+def write(
+    path: str | os.PathLike[str],
+    kind: str,
+    meta: dict[str, Any],
+    arrays: Mapping[str, NDArray[Any]],
+    *,
+    version: int = 1,
+) -> None:
     """Write the JSON and the arrays to `path`, atomically."""
-    text = json.dumps({"format": kind, "version": VERSION, **meta}, allow_nan=False)
+    text = json.dumps({"format": kind, "version": version, **meta}, allow_nan=False)
     everything = {"meta": np.frombuffer(text.encode(), np.uint8), **arrays}
     with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for member, array in everything.items():
@@ -70,20 +77,22 @@ def write(path: str | os.PathLike[str], kind: str, meta: dict[str, Any], arrays:
 
 
 @contextlib.contextmanager
-def complaint(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn whatever is wrong with the contents into one ValueError that names the file."""
+def corrupted_file_errors(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Turn whatever is wrong with the contents into a CorruptedFileError that names the file."""
     try:
         yield
-    except MemoryError:
+    except (MemoryError, FileVersionError):
         raise
     except Exception as error:  # zipfile and json raise many kinds
         reason = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else str(error)
-        raise ValueError(f"{os.fspath(path)} is not a file of crbm_fast, or is damaged: {reason}") from error
+        raise CorruptedFileError(os.fspath(path), reason) from error
 
 
-def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def read(
+    path: str | os.PathLike[str], kind: str, *, version: int = 1
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The JSON and the arrays of a file that `write` made; ValueError for anything else.  Runs no code of the file."""
-    with open(path, "rb") as file, complaint(path), zipfile.ZipFile(file) as archive:
+    with open(path, "rb") as file, corrupted_file_errors(path), zipfile.ZipFile(file) as archive:
         size = os.fstat(file.fileno()).st_size
         members = archive.infolist()
         # stored members cannot be larger than the file: nothing unpacks to more memory than the disk holds
@@ -101,8 +110,11 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], dict[
         if not isinstance(meta, dict) or meta.get("format") != kind:
             found = meta.get("format") if isinstance(meta, dict) else None
             raise ValueError(f"expected a {kind!r}, found {found!r}")
-        if meta.get("version") != VERSION:
-            raise ValueError(f"version {meta.get('version')!r}, but this crbm_fast reads {VERSION}; upgrade it")
+        found = meta.get("version")
+        if type(found) is not int or found < 1:
+            raise ValueError(f"it has the version {found!r}")
+        if found != version:
+            raise FileVersionError(os.fspath(path), kind, found, version)
     return meta, arrays
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from crbm_fast._ckernels import first_beyond, overlaps
+from crbm_fast._errors import ArgumentError, ArgumentTypeError, EntryError
 from crbm_fast._threads import max_threads
 
 if TYPE_CHECKING:
@@ -43,9 +44,9 @@ def check_dtype(dtype: DTypeLike | None, W: NDArray[Any] | None = None) -> np.dt
         try:
             wanted = np.dtype(dtype)
         except (TypeError, ValueError, SyntaxError) as error:
-            raise TypeError(f"dtype={dtype!r} is not a dtype; use 'float32' or 'float64'") from error
+            raise ArgumentTypeError("dtype", "is not a dtype", "use 'float32' or 'float64'", dtype) from error
         if wanted not in FLOATS:
-            raise TypeError(f"dtype={wanted} is not supported; use 'float32' or 'float64'")
+            raise ArgumentTypeError("dtype", "is not supported", "use 'float32' or 'float64'", wanted)
         return wanted
     native = np.dtype(np.float64) if W is None else W.dtype.newbyteorder("=")
     if native in FLOATS:
@@ -56,17 +57,17 @@ def check_dtype(dtype: DTypeLike | None, W: NDArray[Any] | None = None) -> np.dt
 def as_numeric(name: str, value: ArrayLike) -> NDArray[Any]:
     """`value` as an array of real numbers, its dtype as it came."""
     if hasattr(value, "toarray"):
-        raise TypeError(f"{name} is a sparse matrix; pass {name}.toarray()")
+        raise ArgumentTypeError(name, "is a sparse matrix", f"pass {name}.toarray()")
     if value is None:
-        raise TypeError(f"{name} is None; pass an array (zeros for no {name})")
+        raise ArgumentTypeError(name, "is None", f"pass an array (zeros for no {name})")
     if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name} is a masked array; pass {name}.filled(...)")
+        raise ArgumentTypeError(name, "is a masked array", f"pass {name}.filled(...)")
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise ValueError(f"{name} is not an array: {error}") from error
+        raise ArgumentError(name, f"is not an array: {error}") from error
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"{name} has dtype {array.dtype}; expected real numbers")
+        raise ArgumentTypeError(name, f"has dtype {array.dtype}", "expected real numbers")
     return array
 
 
@@ -96,19 +97,20 @@ def beyond(array: NDArray[Any]) -> int:
 
 
 def check_finite(name: str, array: NDArray[Any], given: ArrayLike) -> None:
+    """Raise EntryError, with the entry as it was given, if an element is not finite or beyond LIMITS."""
     limit, at = LIMITS[array.dtype], beyond(array)
     if at >= 0:
-        where = np.unravel_index(at, array.shape)
-        index = ", ".join(str(int(i)) for i in where)
+        where = tuple(int(i) for i in np.unravel_index(at, array.shape))
         value = np.asarray(given)[where]
         expected = f"at most {limit:g} in {array.dtype}" if np.isfinite(value) else "finite"
-        raise ValueError(f"{name}[{index}] = {value}; expected {expected}")
+        raise EntryError(name, where, value, expected)
 
 
 def check_weights(W: ArrayLike, dtype: DTypeLike | None, name: str = "W") -> NDArray[Any]:
+    """W (nv, nh) as a C-contiguous array of float32 or float64."""
     array = as_numeric(name, W)
     if array.ndim != 2:
-        raise ValueError(f"{name} has shape {array.shape}; expected (nv, nh)")
+        raise ArgumentError(name, f"has shape {array.shape}", "expected (nv, nh)")
     return as_float(name, W, check_dtype(dtype, array))
 
 
@@ -124,15 +126,15 @@ def check_biases(
         array = as_float(name, value, dtype)
         if np.ndim(value) not in (1, 2) or array.shape[-1] != n:
             hint = "; is W transposed?" if array.ndim and array.shape[-1] == sum(shape) - n else ""
-            raise ValueError(
-                f"{name} has shape {np.shape(value)}; expected ({n},) or (N, {n}), as W has {letter}={n}{hint}"
+            raise ArgumentError(
+                name, f"has shape {np.shape(value)}", f"expected ({n},) or (N, {n}), as W has {letter}={n}{hint}"
             )
         arrays.append(array)
     v, h = arrays
     single = v.ndim == h.ndim == 1
     counts = {a.shape[0] for a in arrays if a.ndim == 2}
     if len(counts) > 1:
-        raise ValueError(f"b_v has {v.shape[0]} instances and b_h has {h.shape[0]}; expected the same number")
+        raise ArgumentError("b_v", f"has {v.shape[0]} instances and b_h has {h.shape[0]}", "expected the same number")
     N = counts.pop() if counts else 1
     if v.ndim == 1:
         v = v[np.newaxis] if N == 1 else np.tile(v, (N, 1))
@@ -146,20 +148,24 @@ def check_evidence(evidence: Any, shape: tuple[int, ...]) -> tuple[NDArray[np.bo
     try:
         mask, values = evidence
     except (TypeError, ValueError) as error:
-        raise ValueError("evidence must be a pair (mask, values): which visible units, and their states") from error
+        raise ArgumentError(
+            "evidence", "must be a pair (mask, values): which visible units, and their states"
+        ) from error
     mask = as_numeric("evidence mask", mask)
     if mask.dtype != np.bool_:
-        raise TypeError(f"evidence mask has dtype {mask.dtype}; expected bool, one per visible unit (not indices)")
+        raise ArgumentTypeError(
+            "evidence mask", f"has dtype {mask.dtype}", "expected bool, one per visible unit (not indices)"
+        )
     values = as_numeric("evidence values", values)
     for name, array in (("mask", mask), ("values", values)):
         try:
             np.broadcast_to(array, shape)
         except ValueError as error:
-            raise ValueError(f"evidence {name} has shape {array.shape}; expected {shape}") from error
+            raise ArgumentError(f"evidence {name}", f"has shape {array.shape}", f"expected {shape}") from error
     mask, values = np.broadcast_to(mask, shape), np.broadcast_to(values, shape)
     wrong = mask & (values != 0) & (values != 1)
     if wrong.any():
-        raise ValueError(f"evidence values must be 0 or 1 where the mask is set; found {values[wrong][0]}")
+        raise ArgumentError("evidence values", "must be 0 or 1 where the mask is set", f"found {values[wrong][0]}")
     return mask, values
 
 
@@ -168,49 +174,52 @@ def as_states(name: str, value: ArrayLike) -> NDArray[np.uint8]:
     array = as_numeric(name, value)
     if array.ndim != 2 or array.shape[1] == 0:
         hint = f"; for one instance pass {name}[np.newaxis]" if array.ndim == 1 else ""
-        raise ValueError(f"{name} has shape {array.shape}; expected (N, nv){hint}")
+        raise ArgumentError(name, f"has shape {array.shape}", f"expected (N, nv){hint}")
     wrong = (array != 0) & (array != 1)
     if wrong.any():
-        r, c = np.argwhere(wrong)[0]
-        raise ValueError(f"{name}[{r}, {c}] = {array[r, c]}; expected 0 or 1 (threshold grey values or probabilities)")
+        at = tuple(int(i) for i in np.argwhere(wrong)[0])
+        raise EntryError(name, at, array[at], "0 or 1 (threshold grey values or probabilities)")
     return array.astype(np.uint8, order="C", copy=False)
 
 
 def check_choice(name: str, value: Any, choices: tuple[Any, ...]) -> Any:
+    """The value, which must be one of the choices."""
     for choice in choices:
         if value is choice or (isinstance(value, str) and value == choice):
             return value
-    raise ValueError(f"{name}={value!r} is not one of: " + ", ".join(map(repr, choices)))
+    raise ArgumentError(name, "is not one of: " + ", ".join(map(repr, choices)), value=value)
 
 
 def check_flag(name: str, value: Any) -> bool:
+    """True or False."""
     if value is not True and value is not False and not isinstance(value, np.bool_):
-        raise TypeError(f"{name}={value!r} must be True or False")
+        raise ArgumentTypeError(name, "must be True or False", value=value)
     return bool(value)
 
 
 def check_int(name: str, value: Any, low: int, high: int = 2**31 - 1) -> int:
-    if isinstance(value, bool | np.bool_):
-        raise TypeError(f"{name}={value!r} must be an integer")
+    """An integer with low <= value <= high."""
     try:
+        if isinstance(value, bool | np.bool_):
+            raise TypeError
         number = operator.index(value)
     except TypeError as error:
-        raise TypeError(f"{name}={value!r} must be an integer") from error
+        raise ArgumentTypeError(name, "must be an integer", value=value) from error
     if not low <= number <= high:
-        raise ValueError(f"{name}={number} is outside [{low}, {high}]")
+        raise ArgumentError(name, f"is outside [{low}, {high}]", value=number)
     return number
 
 
 def check_real(name: str, value: Any, low: float, below: float, *, closed: bool = False) -> float:
     """A real number with low <= value < below; closed: or value == below."""
     if type(value) is not float and (isinstance(value, bool | np.bool_) or not isinstance(value, numbers.Real)):
-        raise TypeError(f"{name}={value!r} must be a real number")
+        raise ArgumentTypeError(name, "must be a real number", value=value)
     try:
         number = float(value)
     except OverflowError:
         number = math.inf
     if not (low <= number < below or (closed and number == below)):
-        raise ValueError(f"{name}={number:g} is outside [{low:g}, {below:g}{']' if closed else ')'}")
+        raise ArgumentError(name, f"is outside [{low:g}, {below:g}{']' if closed else ')'}", value=number)
     return number
 
 
@@ -225,15 +234,16 @@ def check_threads(n_threads: Any) -> int:
 def check_out(name: str, array: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """An array of the caller's that results can be written into."""
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"out.{name} is {type(array).__name__}; expected an array of shape {shape}, dtype {dtype}")
+        expected = f"expected an array of shape {shape}, dtype {dtype}"
+        raise ArgumentTypeError(f"out.{name}", f"is {type(array).__name__}", expected)
     if array.shape != shape:
-        raise ValueError(f"out.{name} has shape {array.shape}; expected {shape}")
+        raise ArgumentError(f"out.{name}", f"has shape {array.shape}", f"expected {shape}")
     if array.dtype != dtype:
-        raise TypeError(f"out.{name} has dtype {array.dtype}; expected {dtype}")
+        raise ArgumentTypeError(f"out.{name}", f"has dtype {array.dtype}", f"expected {dtype}")
     if not (array.flags.c_contiguous and array.flags.aligned):
-        raise ValueError(f"out.{name} is not C-contiguous")
+        raise ArgumentError(f"out.{name}", "is not C-contiguous")
     if not array.flags.writeable:
-        raise ValueError(f"out.{name} is read-only")
+        raise ArgumentError(f"out.{name}", "is read-only")
     return array
 
 
@@ -243,14 +253,15 @@ def check_overlap(outputs: dict[str, Any], inputs: dict[str, Any]) -> None:
     for name, array in outputs.items():
         for other, taken in seen.items():
             if overlaps(array, taken):
-                raise ValueError(f"out.{name} shares memory with {other}; results would overwrite it")
+                raise ArgumentError(f"out.{name}", f"shares memory with {other}", "results would overwrite it")
         seen[f"out.{name}"] = array
 
 
 def check_positive(name: str, value: Any) -> float:
+    """A real number above 0."""
     number = check_real(name, value, 0, math.inf)
     if number == 0:
-        raise ValueError(f"{name}=0 must be above 0")
+        raise ArgumentError(name, "must be above 0", value=number)
     return number
 
 

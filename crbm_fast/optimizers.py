@@ -1,10 +1,11 @@
-"""Optimizers: gradient ascent on the parameter blocks, each step one pass in C (csrc/optimizers.h).
+"""Optimizers: gradient ascent on the parameters, each step one pass in C.
 
-    SGD     with momentum           Adam        SCHEDULES   how the learning rate changes over the epochs
-                                                average     the moving average of what the steps lead to
+    SGD, Adam    how a gradient becomes a step
+    SCHEDULES    how the learning rate changes over the epochs
+    average      a moving average of the parameters over the steps
 
-`weight_decay` is that of the objective, mean log-likelihood (or minus loss) - weight_decay/2 |W|^2, whatever the
-optimizer; biases are not decayed.
+`weight_decay` belongs to the objective, mean log-likelihood (or minus loss) - weight_decay/2 |W|^2, so it means the
+same for every optimizer; biases are not decayed.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Optimizer:
-    """Options of an optimizer; its state is a dictionary of arrays that `init` makes and `step` changes."""
+    """The options of an optimizer.  Its state is a dictionary of arrays that `first_state` makes and `step` changes."""
 
     learning_rate: float
 
     name: ClassVar[str]
 
     @property
-    def keeps(self) -> tuple[str, ...]:
-        """Names of the arrays of state that each parameter block has."""
+    def state_names(self) -> tuple[str, ...]:
+        """Names of the arrays that the state has for each parameter."""
         raise NotImplementedError
 
     def __post_init__(self) -> None:
         check.set_fields(self, learning_rate=check.check_positive("learning_rate", self.learning_rate))
 
-    def init(self, parameters: Arrays) -> dict[str, NDArray[Any]]:
+    def first_state(self, parameters: Arrays) -> dict[str, NDArray[Any]]:
         """The state before the first step."""
-        return {f"{kept}.{name}": np.zeros_like(p) for kept in self.keeps for name, p in parameters.items()}
+        return {f"{kept}.{name}": np.zeros_like(p) for kept in self.state_names for name, p in parameters.items()}
 
     def step(
         self,
@@ -55,17 +56,36 @@ class Optimizer:
         weight_decay: float,
         n_threads: int,
     ) -> tuple[float, float]:
-        """Take the t-th step (from 1), at `factor` (for some blocks, `rates` too) times the learning rate.
+        """Take a step, in place.
 
-        Returns the largest |change| of a parameter and the norm of the gradient, weight decay included; where that is
-        not finite, the parameters are lost.
+        Parameters
+        ----------
+        parameters, gradient : mapping of arrays
+            By name; every parameter has a gradient of its shape.
+        state : mapping of arrays
+            What `first_state` made and earlier steps changed.
+        t : int
+            Number of the step, from 1.
+        factor : float
+            Factor of the learning rate.
+        rates : mapping of floats
+            Further factors for some of the parameters.
+        weight_decay : float
+        n_threads : int
+
+        Returns
+        -------
+        change : float
+            The largest absolute change of an entry.
+        norm : float
+            Norm of the gradient, weight decay included.  If it is not finite, the parameters are lost.
         """
         changes, squares = zip(
             *(
-                self._block(
+                self._step_on(
                     p,
                     gradient[name],
-                    {kept: state[f"{kept}.{name}"] for kept in self.keeps},
+                    {kept: state[f"{kept}.{name}"] for kept in self.state_names},
                     t=t,
                     rate=factor * rates.get(name, 1.0) * self.learning_rate,
                     decay=weight_decay if name.startswith("W") else 0.0,
@@ -77,7 +97,7 @@ class Optimizer:
         )
         return max(changes), math.sqrt(sum(squares))
 
-    def _block(
+    def _step_on(
         self, p: NDArray[Any], g: NDArray[Any], state: Arrays, *, t: int, rate: float, decay: float, n_threads: int
     ) -> tuple[float, float]:
         raise NotImplementedError
@@ -85,7 +105,7 @@ class Optimizer:
 
 @dataclass(frozen=True, kw_only=True)
 class SGD(Optimizer):
-    """Gradient ascent with momentum: u := momentum u + g, p += learning_rate u.
+    """Gradient ascent with momentum: u := momentum u + g, then p := p + learning_rate u.
 
     Parameters
     ----------
@@ -99,14 +119,14 @@ class SGD(Optimizer):
     name: ClassVar[str] = "sgd"
 
     @property
-    def keeps(self) -> tuple[str, ...]:
+    def state_names(self) -> tuple[str, ...]:
         return ("velocity",) if self.momentum > 0 else ()
 
     def __post_init__(self) -> None:
         check.set_fields(self, momentum=check.check_real("momentum", self.momentum, 0, 1))
         super().__post_init__()
 
-    def _block(
+    def _step_on(
         self, p: NDArray[Any], g: NDArray[Any], state: Arrays, *, t: int, rate: float, decay: float, n_threads: int
     ) -> tuple[float, float]:
         return _algebra.momentum_step(
@@ -138,7 +158,7 @@ class Adam(Optimizer):
     name: ClassVar[str] = "adam"
 
     @property
-    def keeps(self) -> tuple[str, ...]:
+    def state_names(self) -> tuple[str, ...]:
         return "mean", "square"
 
     def __post_init__(self) -> None:
@@ -150,7 +170,7 @@ class Adam(Optimizer):
         )
         super().__post_init__()
 
-    def _block(
+    def _step_on(
         self, p: NDArray[Any], g: NDArray[Any], state: Arrays, *, t: int, rate: float, decay: float, n_threads: int
     ) -> tuple[float, float]:
         correction = math.sqrt(1 - self.beta2**t)
@@ -169,10 +189,10 @@ class Adam(Optimizer):
 
 
 def average(averages: Arrays, parameters: Arrays, *, t: int, decay: float, n_threads: int) -> None:
-    """Let the parameters after the t-th step (from 1) into their exponential moving averages.
+    """Update exponential moving averages, in place, by the parameters after step number t, from 1.
 
-    averages := decay averages + (1 - decay) parameters; before t reaches 1 / (1 - decay), the plain mean of all so far,
-    the start included.
+    averages := decay averages + (1 - decay) parameters; until t reaches 1 / (1 - decay) they are plain means of all
+    parameters so far, those before the first step included.
     """
     for name, p in parameters.items():
         # a += rate (p - a): a momentum step without momentum, on the gradient p with weight decay 1
@@ -183,7 +203,7 @@ def average(averages: Arrays, parameters: Arrays, *, t: int, decay: float, n_thr
 
 OPTIMIZERS: dict[str, Callable[[], Optimizer]] = {kind.name: kind for kind in (SGD, Adam)}
 
-# {name: factor of the learning rate in epoch e of E, from 1}
+# {name: function of (epoch, epochs), from 1, that gives a factor of the learning rate}
 SCHEDULES: dict[str, Callable[[int, int], float]] = {
     "constant": lambda e, E: 1.0,
     "linear": lambda e, E: 1 - (e - 1) / E,
@@ -192,7 +212,7 @@ SCHEDULES: dict[str, Callable[[int, int], float]] = {
 
 
 def as_optimizer(optimizer: Any, learning_rate: float | None) -> Optimizer:
-    """An `Optimizer`, or the one of that name; with another learning rate if one is given."""
+    """`optimizer` itself, or the one of that name; with another learning rate if one is given."""
     if isinstance(optimizer, Optimizer):
         chosen = optimizer
     else:
@@ -202,7 +222,7 @@ def as_optimizer(optimizer: Any, learning_rate: float | None) -> Optimizer:
 
 
 def as_schedule(schedule: Any) -> Callable[[int, int], float]:
-    """A function of (epoch, epochs), or the one of that name."""
+    """`schedule` itself, a function of (epoch, epochs), or the one of that name."""
     if callable(schedule):
         return schedule  # type: ignore[no-any-return]
     check.check_choice("schedule", schedule, tuple(SCHEDULES))

@@ -111,8 +111,9 @@ def _end_if_orphaned(where: Where) -> None:
 
 
 def _may_help_the_next_attempt(result: Result) -> bool:
-    """Whether the checkpoint is worth keeping.  After a ValueError it may be the checkpoint that is damaged."""
-    return not results.is_final(result) and result["error"]["type"] != "ValueError"
+    """Whether the checkpoint is worth keeping: not if it is the checkpoint that cannot be used."""
+    unusable = ("CorruptedFileError", "FileVersionError", "OtherRunError")
+    return not results.is_final(result) and result["error"]["type"] not in unusable
 
 
 def _remove_leftovers(path: Path, keep: Path | None) -> None:

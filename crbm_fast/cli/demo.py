@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from crbm_fast import _files, datasets
 from crbm_fast import _validation as check
 from crbm_fast.cli.picture import MISSING, WHITE, montage
-from crbm_fast.commands.shared import CommandError, add_command, check_out, natural, positive, threads
+from crbm_fast.cli.shared import CommandError, add_command, check_out, natural, positive, threads
 from crbm_fast.learners import MLE, Learner, Logistic
 from crbm_fast.model import CRBM
 from crbm_fast.training import DivergenceError, Epoch, train

@@ -196,11 +196,11 @@ class CRBM(Energies):
             check.check_threads(n_threads)
         meta, arrays = _files.read(path, "crbm_fast model")
         kinds: dict[str, type[CRBM]] = {"CRBM": CRBM, "RBM": RBM}
-        with _files.complaint(path):
+        with _files.corrupted_file_errors(path):
             kind = kinds[meta["model"]]
         if kind.has_features and not cls.has_features:
             raise TypeError(f"{os.fspath(path)} holds a CRBM; load it with crbm_fast.CRBM.load")
-        with _files.complaint(path):
+        with _files.corrupted_file_errors(path):
             if sorted(arrays) != sorted(PARAMETERS):
                 raise ValueError(f"it holds {sorted(arrays)}")
             model = (cls if issubclass(cls, kind) else kind).from_parameters(**arrays, n_threads=n_threads)

@@ -8,8 +8,7 @@ import pytest
 
 import crbm_fast as cf
 from crbm_fast import datasets
-from crbm_fast._cli import main
-from crbm_fast.cli import demo, picture
+from crbm_fast.cli import demo, main, picture
 
 SIZES = {"train": 60, "validation": 50, "test": 40}
 

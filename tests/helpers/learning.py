@@ -51,6 +51,10 @@ def assert_same(got, want, atol):
             np.testing.assert_allclose(got[name], g, atol=atol, err_msg=name)
 
 
+# Every option that changes what a step is.
+ALL_OF_IT = {"centering": "all", "averaging": 0.9, "rates": {"W_vx": 0.5, "b_v": 2}}
+
+
 @dataclass(frozen=True)
 class EnumeratedMSSVM(MSSVM):
     def negative(self, engine, batch):

@@ -10,12 +10,12 @@ from helpers.learning import EnumeratedLSSVM, EnumeratedMSSVM, assert_same, grad
 
 import crbm_fast as cf
 from crbm_fast import _reference as ref
-from crbm_fast._centering import Centering
 from crbm_fast.learners import CD, LSSVM, MLE, MSSVM, PCD, Logistic, PercLoss
+from crbm_fast.training.centering import Centering
 
 
 def ordinary(q, mu):
-    """(W, b) from (W, c), Eq. (1) of _centering.py."""
+    """(W, b) from (W, c), Eq. (1) of training/centering.py."""
     return q | {
         "b_v": q["b_v"] - q["W_vh"] @ mu["h"] - q["W_vx"] @ mu["x"],
         "b_h": q["b_h"] - q["W_vh"].T @ mu["v"] - q["W_hx"] @ mu["x"],
@@ -35,11 +35,18 @@ def means(X, V, nh, units=True):
     return {"v": V.mean(axis=0) * units, "h": np.full(nh, 0.5 * units), "x": x}
 
 
+def centering_of(model, mean_v, mean_x, trains):
+    """Coordinates with these means; without that of v, outputs and hidden units stay as they are."""
+    centering = Centering(model, trains, units=mean_v is not None)
+    centering.set_means(np.zeros(model.nv) if mean_v is None else mean_v, mean_x)
+    return centering
+
+
 def centred_gradient(model, learner, X, V, mu):
     """What training steps along, and the negative phase."""
     got, low = gradient(model, learner, X, V)
     g = {name: got.get(name, np.full_like(p, np.nan)) for name, p in model.parameters().items()}
-    Centering(model, mu["v"] if mu["v"].any() else None, mu["x"], learner.trains).transform(g)
+    centering_of(model, mu["v"] if mu["v"].any() else None, mu["x"], learner.trains).transform(g)
     return {name: g[name] for name in got}, low
 
 
@@ -69,11 +76,11 @@ def tiny(rng):
 
 @pytest.mark.parametrize("units", [True, False])
 def test_the_coordinates_are_those_of_the_papers(tiny, units):
-    """theta_v and theta_h by the equations at the head of _centering.py are the fields of the model."""
+    """theta_v and theta_h by the equations at the head of training/centering.py are the fields of the model."""
     model, X, V = tiny
     mu, h = means(X, V, 3, units), np.array([1.0, 0, 1])
     p, q = model.parameters(), centred(model.parameters(), mu)
-    c = Centering(model, mu["v"] if units else None, mu["x"], MLE().trains).c
+    c = centering_of(model, mu["v"] if units else None, mu["x"], MLE().trains).c
     for name in ("b_v", "b_h"):
         np.testing.assert_allclose(c[name], q[name], atol=1e-14)
     for x, v in zip(X, V.astype(float), strict=True):
@@ -177,7 +184,7 @@ def test_biases_follow_the_weights_without_drift(rng, dtype):
     """Weights that come back bring the biases back, to the bit, however often."""
     model = make_crbm(rng, 20, 10, 30, dtype=dtype)
     mu = rng.random(20).astype(dtype), rng.normal(5, 1, 30).astype(dtype)
-    centering = Centering(model, *mu, MLE().trains)
+    centering = centering_of(model, *mu, MLE().trains)
     before = model.copy()
     centering.fold()
     first = model.copy()
@@ -305,7 +312,7 @@ def test_models_without_hidden_units_or_features(rng, centering):
     X, V = problem(rng)
     for model, features in ((cf.CRBM(6, 0, 6), X), (cf.CRBM(6, 4, 0), None), (cf.RBM(6, 0), None)):
         if centering == "features" and features is None:
-            with pytest.raises(ValueError, match="centering='features', but the model has no features"):
+            with pytest.raises(ValueError, match="centering='features' needs features"):
                 cf.train(model, features, V, centering=centering)
             continue
         history = cf.train(model, features, V, epochs=3, learning_rate=0.05, centering=centering, averaging=0.9)

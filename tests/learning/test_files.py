@@ -13,6 +13,7 @@ from helpers import make_crbm
 
 import crbm_fast as cf
 from crbm_fast import _files
+from crbm_fast._errors import CorruptedFileError, FileVersionError
 
 
 @pytest.fixture
@@ -83,8 +84,9 @@ def test_every_truncation_is_refused(saved):
     whole = path.read_bytes()
     for size in [*range(0, len(whole), 37), len(whole) - 1]:
         path.write_bytes(whole[:size])
-        with pytest.raises(ValueError, match=r"model\.npz is not a file of crbm_fast, or is damaged"):
+        with pytest.raises(CorruptedFileError) as error:
             cf.CRBM.load(path)
+        assert error.value.path == str(path)
 
 
 def test_flipped_bits_are_noticed_or_harmless(saved):
@@ -171,7 +173,7 @@ HEADER = b"\x93NUMPY\x01\x00v\x00"
         {"meta": np.frombuffer(b"[" * 100_000, np.uint8)},
         {"meta": np.frombuffer(b"[1, 2]", np.uint8)},
         {"meta": meta(format="something else")},
-        {"meta": meta(version=2)},
+        {"meta": meta(version=0)},
         {"meta": meta(version="1")},
         {"meta": meta(model="os.system")},
         {"meta": meta(inference={"method": "sum-product", "max_iter": 0})},
@@ -183,9 +185,19 @@ def test_hostile_members(saved, tmp_path, changes, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = tmp_path / "hostile.npz"
     pack(path, members(saved, **changes))
-    with pytest.raises(ValueError, match=r"hostile\.npz is not a file of crbm_fast, or is damaged"):
+    with pytest.raises(CorruptedFileError) as error:
         cf.CRBM.load(path)
+    assert error.value.path == str(path)
+    assert error.value.reason
     assert sorted(os.listdir(tmp_path)) == ["hostile.npz", "model.npz"]
+
+
+def test_a_file_of_a_later_version_is_refused(saved, tmp_path):
+    path = tmp_path / "later.npz"
+    pack(path, members(saved, meta=meta(version=2)))
+    with pytest.raises(FileVersionError, match="upgrade crbm_fast") as error:
+        cf.CRBM.load(path)
+    assert (error.value.kind, error.value.version, error.value.readable) == ("crbm_fast model", 2, 1)
 
 
 def test_no_pickle_is_ever_run(saved, tmp_path):
@@ -221,7 +233,7 @@ def test_two_members_of_one_name_are_refused(saved, tmp_path):
 def test_foreign_files(tmp_path, contents):
     path = tmp_path / "foreign"
     path.write_bytes(contents)
-    with pytest.raises(ValueError, match="foreign is not a file of crbm_fast"):
+    with pytest.raises(CorruptedFileError):
         cf.CRBM.load(path)
 
 

@@ -18,7 +18,7 @@ TREES = ("crbm_fast", "bench", "reproduce")
 # neighbours in the same layer; only the helpers may import each other.
 HELPERS = ("_config", "_data", "_errors", "_files", "_validation")
 LAYERS = (
-    ("_algebra", "_blas", "_ckernels", "_engine", "_threads"),  # compiled
+    ("_algebra", "_blas", "_ckernels", "_engine", "_enumeration", "_threads"),  # compiled
     HELPERS,
     ("inference", "cython_api", "_reference"),
     ("annealing", "ctypes_api"),

@@ -76,7 +76,7 @@ def test_a_damaged_checkpoint_fails_once(tmp_path):
     checkpoint = path.with_name(f"LR.{run.hash}.npz")
     checkpoint.write_text("garbage")
     perform([run], tmp_path)
-    assert results.read(path)["error"]["type"] == "ValueError"
+    assert results.read(path)["error"]["type"] == "CorruptedFileError"
     assert not checkpoint.exists()
     perform([run], tmp_path)
     assert results.read(path)["error"] is None

@@ -1,14 +1,13 @@
-"""What commands share: numbers on the command line, files of data, files to write."""
+"""What commands share: parsers, files of data, files to write."""
 
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +17,42 @@ from crbm_fast import _validation as check
 
 
 class CommandError(Exception):
-    """A mistake of the user: what to tell them."""
+    """What to tell the user, who made a mistake (exit code 2), or whose work has failed (1)."""
+
+    def __init__(self, message: str, exit_code: int = 2) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
-def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], int], **texts: str) -> Any:
-    """A parser of a command among the subparsers; description and epilog keep their lines."""
-    parser = commands.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter, **texts)
+class Parser(argparse.ArgumentParser):
+    """A parser that remembers its flags, and that answers a mistake by one line, without the usage of thirty options.
+
+    Attributes
+    ----------
+    flags : dict
+        {argument: its flag, such as "--batch-size"}.
+    """
+
+    def __init__(self, *args: Any, **kw: Any) -> None:
+        self.flags: dict[str, str] = {}
+        super().__init__(*args, **kw)
+        self.set_defaults(flags=self.flags)
+
+    def add_argument(self, *names: Any, **kw: Any) -> argparse.Action:
+        """As in argparse."""
+        action = super().add_argument(*names, **kw)
+        if action.option_strings:
+            self.flags[action.dest] = action.option_strings[0]
+        return action
+
+    def error(self, message: str) -> NoReturn:
+        """End the program."""
+        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
+def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], int], **texts: str) -> Parser:
+    """The parser of a command among the subparsers; description and epilog keep their lines."""
+    parser: Parser = commands.add_parser(name, formatter_class=argparse.RawDescriptionHelpFormatter, **texts)
     parser.set_defaults(run=run)
     return parser
 
@@ -49,24 +78,6 @@ def integer(low: int, high: int, kind: str) -> Callable[[str], int]:
 positive = integer(1, 2**63 - 1, "a positive integer")
 natural = integer(0, 2**63 - 1, "a non-negative integer")
 threads = integer(1, 1024, "an integer from 1 to 1024")
-
-
-def real(low: float, below: float, *, above: bool = False) -> Callable[[str], float]:
-    """A parser of numbers in [low, below); above: in (low, below)."""
-
-    def parse(text: str) -> float:
-        try:
-            number = float(text)
-        except ValueError:
-            number = math.nan
-        if not low <= number < below or (above and number == low):
-            limit = f" and below {below:g}" if math.isfinite(below) else ""
-            raise argparse.ArgumentTypeError(
-                f"{text!r} is not a number {'above' if above else 'of at least'} {low:g}{limit}"
-            )
-        return number
-
-    return parse
 
 
 # --- files ----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from crbm_fast import _files
-from crbm_fast.commands.shared import CommandError, add_command, check_out, positive, read_data, real, threads
+from crbm_fast.cli.shared import CommandError, add_command, check_out, read_data, threads
 from crbm_fast.datasets import error_all
 from crbm_fast.inference import METHODS
 from crbm_fast.model import CRBM
@@ -44,10 +44,10 @@ def add_parser(commands: Any) -> None:
     add("--out", type=Path, metavar="FILE", help="an .npz with V (with --proba, proba), or a .npy of it alone")
     add("--force", action="store_true", help="replace FILE if it exists")
     add("--proba", action="store_true", help="write probabilities in place of 0 and 1")
-    add("--method", choices=tuple(METHODS), help="of inference, in place of that of training")
-    add("--max-iter", type=positive, metavar="N", help="its iterations at most")
-    add("--tol", type=real(0, np.inf), metavar="TOL", help="it ends when no belief changes by more")
-    add("--damping", type=real(0, 1), metavar="D", help="of its messages")
+    add("--method", choices=tuple(METHODS), help="inference, in place of that of training")
+    add("--max-iter", type=int, metavar="N", help="its iterations at most")
+    add("--tol", type=float, metavar="TOL", help="it ends when no belief changes by more")
+    add("--damping", type=float, metavar="D", help="damping of its messages")
     add("--threads", type=threads, metavar="N", help="at most (default: the cores there are); same bits for any N")
 
 

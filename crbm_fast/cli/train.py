@@ -1,4 +1,4 @@
-"""`crbm-fast train`: `crbm_fast.train` on the arrays of a file, its options those of the function."""
+"""`crbm-fast train`: `crbm_fast.train` on the arrays of a file; its flags are made from `training.Options`."""
 
 from __future__ import annotations
 
@@ -6,20 +6,18 @@ import argparse
 import contextlib
 import importlib.util
 import logging
-import re
 import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from crbm_fast.commands.shared import CommandError, add_command, check_out, natural, positive, read_data, real, threads
+from crbm_fast._errors import DivergenceError, RequirementError, command_line_notation
+from crbm_fast.cli.shared import CommandError, add_command, check_out, natural, read_data, threads
 from crbm_fast.learners import LEARNERS
 from crbm_fast.model import CRBM, RBM
-from crbm_fast.optimizers import Adam
-from crbm_fast.training import DivergenceError, train
+from crbm_fast.training import Options, train
+from crbm_fast.training.options import documentation, fields, flags
 
 EPILOG = """\
 DATA is an .npz with V (N, nv), outputs of 0 and 1, and X (N, nx), features of any real numbers; without X the model is
@@ -39,6 +37,8 @@ exit code: 0 the model is there, 1 training diverged, 2 a mistake in the command
 """
 
 HIDDEN = 100
+# Where a command differs from the function: given again, it goes on.
+DEFAULTS = {"resume": True}
 
 
 def add_parser(commands: Any) -> None:
@@ -62,92 +62,48 @@ def add_parser(commands: Any) -> None:
         help="mle: maximum likelihood by BP; mssvm, lssvm: max-margin by BP; cd, pcd, percloss: contrastive "
         "divergence; logistic: regression without hidden units (default mle)",
     )
-    add("--hidden", type=natural, metavar="NH", help=f"hidden units (default {HIDDEN}; 0 for logistic)")
-    add("--epochs", type=natural, default=20, metavar="N", help="passes over the data (default 20)")
-    add("--batch-size", type=positive, default=40, metavar="N", help="instances per step (default 40)")
-    add(
-        "--learning-rate",
-        type=real(0, np.inf, above=True),
-        metavar="RATE",
-        help=f"of Adam (default {Adam().learning_rate:g})",
-    )
-    add(
-        "--schedule",
-        choices=("constant", "linear", "cosine"),
-        default="constant",
-        help="how the learning rate falls over the epochs (default constant)",
-    )
-    add(
-        "--weight-decay",
-        type=real(0, np.inf),
-        default=0.0,
-        metavar="DECAY",
-        help="the objective loses DECAY / 2 |W|^2 (default 0)",
-    )
-    add("--start", choices=("logistic",), help="begin with a quick logistic fit; BP then converges more often")
-    add("--centering", choices=("features", "all"), help="take steps in centred coordinates")
-    add("--averaging", type=real(0, 1), metavar="DECAY", help="moving average of the parameters, such as 0.999")
-    add(
-        "--validation",
-        type=real(0, 1, above=True),
-        metavar="FRACTION",
-        help="share of the instances to set aside; the model is then that of the best epoch",
-    )
-    add("--patience", type=positive, metavar="N", help="stop after N epochs without a lower validation error")
-    add("--seed", type=natural, default=0, help="of the initial weights and everything random (default 0)")
+    add("--hidden", dest="nh", type=natural, metavar="NH", help=f"hidden units (default {HIDDEN}; 0 for logistic)")
     add("--dtype", choices=("float32", "float64"), default="float32", help="precision (default float32)")
     add("--threads", type=threads, metavar="N", help="at most (default: the cores there are); same bits for any N")
-    add(
-        "--checkpoint",
-        type=Path,
-        metavar="FILE",
-        help="written after each epoch; if it exists, training goes on from it",
-    )
-    add(
-        "--resume",
-        action=argparse.BooleanOptionalAction,
-        default=True,
-        help="go on from the checkpoint (the default), or start anew",
-    )
+    for name in flags():
+        add_option(parser, name)
+
+
+def add_option(parser: argparse.ArgumentParser, name: str) -> None:
+    """Add the flag of a training option."""
+    flag, default, text = flags()[name], DEFAULTS.get(name, fields()[name].default), documentation(name).summary
+    text = text[0].lower() + text[1:]
+    if default is not None:
+        shown = {True: "yes", False: "no"}[default] if isinstance(default, bool) else default
+        text += f" (default {shown:g})" if isinstance(shown, float) else f" (default {shown})"
+    keywords: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
+    if flag.parse is not None:
+        keywords = {"type": flag.parse, "metavar": flag.metavar, "choices": flag.choices}
+    parser.add_argument(f"--{name.replace('_', '-')}", default=default, help=text.replace("%", "%%"), **keywords)
 
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; returns its exit code."""
-    if args.patience is not None and args.validation is None:
-        raise CommandError("--patience needs --validation FRACTION: it watches the validation error")
+    given = {name: getattr(args, name) for name in flags()}
+    given["resume"] = args.resume and args.checkpoint is not None
+    options = Options(**given)
     check_out("--out", args.out, force=args.force, others={"DATA": args.data, "--checkpoint": args.checkpoint})
     if args.checkpoint is not None:
         check_out("--checkpoint", args.checkpoint, force=True, others={"DATA": args.data})
         if args.checkpoint.exists() and not zipfile.is_zipfile(args.checkpoint):
             raise CommandError(f"--checkpoint {args.checkpoint} exists and is no checkpoint; name another file")
     model, X, V = _model(args)
+    write = command_line_notation(args.flags)
     try:
-        with _told():
-            history = train(
-                model,
-                X,
-                V,
-                args.learner,
-                epochs=args.epochs,
-                batch_size=args.batch_size,
-                learning_rate=args.learning_rate,
-                schedule=args.schedule,
-                weight_decay=args.weight_decay,
-                start=args.start,
-                centering=args.centering,
-                averaging=args.averaging,
-                validation=args.validation,
-                patience=args.patience,
-                seed=args.seed,
-                checkpoint=args.checkpoint,
-                resume=args.resume and args.checkpoint is not None,
-            )
-    except ValueError as error:
-        raise CommandError(_as_options(str(error))) from error
+        with _epochs_on_stderr():
+            history = train(model, X, V, args.learner, **vars(options))
+    except RequirementError as error:
+        if error.requirement != "features":
+            raise
+        needy = write(error.argument, error.value)
+        raise CommandError(f"{needy} needs features, but {args.data} has no X") from error
     except DivergenceError as error:
-        # "The model has the parameters of epoch 3": of no use here, nothing is written
-        text = _as_options(str(error)).split(" The model ")[0]
-        raise DivergenceError(f"{text} {args.out} was not written.", error.epoch, error.batch, error.norm) from None
+        raise CommandError(f"{error.phrase(write)} {args.out} was not written.", exit_code=1) from error
     except KeyboardInterrupt:
         again = "the same command with --checkpoint FILE could have gone on"
         if args.checkpoint is not None:
@@ -165,17 +121,16 @@ def _model(args: argparse.Namespace) -> tuple[CRBM, Any, Any]:
     if "V" not in arrays:
         raise CommandError(f"{args.data} has no V, the outputs to learn; make it with numpy.savez(FILE, X=X, V=V)")
     X, V = arrays.get("X"), arrays["V"]
-    for option, value in (("--start", args.start), ("--learner", args.learner)):
-        if X is None and value == "logistic":
-            raise CommandError(f"{option} logistic needs features, but {args.data} has no X")
-    nh = args.hidden if args.hidden is not None else 0 if args.learner == "logistic" else HIDDEN
+    nh = args.nh
+    if nh is None:
+        nh = HIDDEN if "W_vh" in LEARNERS[args.learner].trains else 0
     keywords = {"seed": args.seed, "dtype": args.dtype, "n_threads": args.threads}
     model = RBM(V.shape[1], nh, **keywords) if X is None else CRBM(V.shape[1], nh, X.shape[1], **keywords)
     return model, X, V
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _epochs_on_stderr() -> Iterator[None]:
     """A line per epoch on stderr where `train` shows no bar."""
     if sys.stderr.isatty() and importlib.util.find_spec("tqdm") is not None:
         yield
@@ -189,9 +144,3 @@ def _told() -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(level)
-
-
-def _as_options(message: str) -> str:
-    """A message of `train` with the names that the user knows."""
-    message = message.replace("resume=False", "--no-resume").replace("validation=", "--validation ")
-    return re.sub(r"\b(learning|batch|weight)_(rate|size|decay)\b", r"--\1-\2", message)
