@@ -7,11 +7,13 @@ here is about that RBM.  A batch is N pairs of biases with one W.
     beliefs.py    Beliefs and Samples: what inference and Gibbs sampling return
     evidence.py   visible units whose states are known
     exact.py      the method that enumerates
-    engine.py     Engine, infer, gibbs   ->  _validation, then _engine.Core (Cython, C)
+    engine.py     Engine          ->  _validation, then _engine.Core (Cython, C)
+    functions.py  infer, gibbs    ->  Engine
 """
 
 from crbm_fast.inference.beliefs import Beliefs, Samples
-from crbm_fast.inference.engine import ConvergenceWarning, Engine, gibbs, independent_draws, infer
+from crbm_fast.inference.engine import ConvergenceWarning, Engine, independent_draws
+from crbm_fast.inference.functions import gibbs, infer
 from crbm_fast.inference.methods import METHODS, Inference, Method
 
 __all__ = [
