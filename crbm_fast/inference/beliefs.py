@@ -50,7 +50,11 @@ class Beliefs:
     messages: NDArray[Any] | None = None
 
     def moments_at_prediction(self) -> NDArray[Any]:
-        """v tau_h' at the predicted v, (nv, nh), summed over a batch: the moments in the gradient of Eq. 7."""
+        """v tau_h' at the predicted v, (nv, nh), summed over a batch.
+
+        After mixed-product without damping, tau_h is E[h | v] at that v, and these are the moments in the gradient of
+        Eq. 7.
+        """
         v = np.atleast_2d(self.tau_v > 0.5).astype(self.tau_h.dtype)
         moments: NDArray[Any] = v.T @ np.atleast_2d(self.tau_h)
         return moments

@@ -52,7 +52,8 @@ def infer(
     gamma : bool or "sum"
         Also pairwise beliefs P(v_i = 1, h_j = 1): per instance, or summed over the batch.  Sum-product and
         mixed-product: Eq. 18; for sum-product on an instance stopped by `tol`, or with damping, from its newest
-        messages, which differs from Eq. 18 by about the residual.  Max-product: v h' at the predicted v and the h that
+        messages, which differs from Eq. 18 by at most about the residual; for mixed-product, whose messages v -> h are
+        those of single states, it may exceed tau_h.  Max-product: v h' at the predicted v and the h that
         is best for it.  Mean field: tau_v tau_h'; TAP: plus W_ij var_i var_j, the derivative of its log Z, which leaves
         [0, 1] where weights are too strong for the expansion.  What a max-margin gradient needs (Eq. 7) is
         `Beliefs.moments_at_prediction`.
@@ -64,7 +65,8 @@ def infer(
         Also the state the next call can start from (`init`).
     init : Beliefs, array-like or "visible", optional
         Messages to start from: (nv, nh) per instance, log m(1)/m(0) of the message v_i -> h_j, for sum-product and
-        max-product; one row of nv + nh for the others: tau_v (mixed-product: the states v sends) and tau_h.  Default:
+        max-product; one row of nv + nh for the others: tau_v and tau_h.  Mixed-product reads only
+        the first nv, the states that v sends, rounded to 0 and 1 unless it is damped.  Default:
         uniform messages; mean field and TAP start at tau_h = logistic(b_h), or with "visible" at
         tau_v = logistic(b_v), the prediction of the logistic part of a CRBM.  They find the mode that is near.
     evidence : (mask, values), optional
