@@ -3,7 +3,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-METHODS: dict[str, int]
+METHOD_NUMBERS: dict[str, int]
 
 class Core:
     W: NDArray[Any]

@@ -21,7 +21,7 @@ from crbm_fast._blas cimport gemm
 from crbm_fast._ckernels cimport crbm_kernels, crbm_padded, table
 from crbm_fast._solver cimport (
     CRBM_GAMMA_EACH, CRBM_GAMMA_NONE, CRBM_GAMMA_SUM, CRBM_N_METHODS, CRBM_NEEDS_ROW_SUM, CRBM_NEEDS_SQUARES,
-    CRBM_NEEDS_WEIGHT, CRBM_STATE_EDGES, crbm_draws, crbm_lines, crbm_run, crbm_solver, crbm_solver_for,
+    CRBM_NEEDS_WEIGHT, CRBM_STATE_EDGES, crbm_draws, crbm_run, crbm_solver, crbm_solver_for,
 )
 from crbm_fast._threads cimport allowed, threads_are_used
 
@@ -38,7 +38,7 @@ cdef extern from "memory.h" nogil:
     void *crbm_alloc(size_t bytes)
 
 # The methods of the solver: {name: number}.
-METHODS = {(<bytes> crbm_solver_for(8).methods[i].name).decode(): i for i in range(CRBM_N_METHODS)}
+METHOD_NUMBERS = {(<bytes> crbm_solver_for(8).methods[i].name).decode(): i for i in range(CRBM_N_METHODS)}
 
 # Seconds between two looks for Ctrl-C.
 cdef double POLL_SECONDS = 0.05
@@ -155,7 +155,7 @@ cdef class Core:
             crbm_run run
             char *room
         self.begin(&run, b1, b2)
-        run.method = self.solver.methods[<int> METHODS[method]]
+        run.method = self.solver.methods[<int> METHOD_NUMBERS[method]]
         run.options.max_iter, run.options.tol, run.options.damping = max_iter, tol, damping
         run.options.init, run.options.visible_first = data(init), visible_first
         run.options.gamma = CRBM_GAMMA_NONE if gamma is None else CRBM_GAMMA_SUM if gamma_sum else CRBM_GAMMA_EACH
@@ -215,30 +215,30 @@ cdef class Core:
 
     cdef int take_weights(self, crbm_run *run) except -1:
         """Make the matrices the method reads, unless they are there."""
-        cdef:
-            Py_ssize_t item = self.k.itemsize
-            int form = run.method.form(&run.problem, &run.options), needs = run.method.needs
-            char *p
+        cdef int form = run.method.form(&run.problem, &run.options), needs = run.method.needs
         run.problem.form = form
         if needs & CRBM_NEEDS_WEIGHT:
             if self.form != form:
-                p = self.weight.reserve(<size_t> (self.nv * self.ld * item))
                 self.form = -1
-                with nogil:
-                    self.k.pad(p, run.problem.W, self.nv, self.nh, self.ld, form)
+                self.prepare(run, CRBM_NEEDS_WEIGHT, self.weight)
                 self.form = form
             run.problem.weight = self.weight.start
         if needs & CRBM_NEEDS_ROW_SUM:
             if not self.has_row_sum:
-                self.k.row_sums(self.row_sum.reserve(crbm_lines(self.nv * item)), run.problem.W, self.nv, self.nh)
+                self.prepare(run, CRBM_NEEDS_ROW_SUM, self.row_sum)
                 self.has_row_sum = True
             run.problem.row_sum = self.row_sum.start
         if needs & CRBM_NEEDS_SQUARES:
             if not self.has_squares:
-                p = self.squares.reserve(crbm_lines(self.nv * self.nh * item))
-                self.k.squares(p, run.problem.W, self.nv * self.nh)
+                self.prepare(run, CRBM_NEEDS_SQUARES, self.squares)
                 self.has_squares = True
             run.problem.squares = self.squares.start
+        return 0
+
+    cdef int prepare(self, crbm_run *run, int need, Buffer buffer) except -1:
+        cdef char *p = buffer.reserve(self.solver.prepared_bytes(&run.problem, need))
+        with nogil:
+            self.solver.prepare(&run.problem, need, p)
         return 0
 
     cdef int take_state(self, crbm_run *run) except -1:

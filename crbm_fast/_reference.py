@@ -24,7 +24,7 @@ Result = dict[str, Any]
 def run(method: str, W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0, **options: Any) -> Result:
     """Beliefs after T iterations: a dict with tau_v, tau_h, gamma, log_z (None where undefined)."""
     W, b1, b2 = (np.asarray(a, np.float64) for a in (W, b1, b2))
-    return METHODS[method](W, b1, b2, T, damping, **options)
+    return FUNCTIONS[method](W, b1, b2, T, damping, **options)
 
 
 # --- Algorithm 1 ----------------------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ def _binary(n: int) -> Iterator[Array]:
     return (np.array(bits, float) for bits in itertools.product([0, 1], repeat=n))
 
 
-METHODS: dict[str, Callable[..., Result]] = {
+FUNCTIONS: dict[str, Callable[..., Result]] = {
     "sum-product": sum_product,
     "mixed-product": mixed_product,
     "max-product": max_product,

@@ -11,7 +11,6 @@ cdef extern from "solver.h" nogil:
 
     enum:
         CRBM_STATE_EDGES
-        CRBM_STATE_UNITS
 
     enum:
         CRBM_NEEDS_WEIGHT
@@ -44,11 +43,9 @@ cdef extern from "solver.h" nogil:
         double tol
         double damping
         int gamma
-        int gamma_from_messages
         const void *init
         int visible_first
         int resume
-        int summed
 
     ctypedef struct crbm_results:
         void *tau_v
@@ -97,6 +94,8 @@ cdef extern from "solver.h" nogil:
 
     ctypedef struct crbm_solver:
         const crbm_method *methods[CRBM_N_METHODS]
+        void (*prepare)(const crbm_problem *, int, void *) noexcept nogil
+        size_t (*prepared_bytes)(const crbm_problem *, int) noexcept nogil
         size_t (*workspace)(const crbm_run *) noexcept nogil
         int (*uses_products)(const crbm_run *) noexcept nogil
         void (*solve)(crbm_run *, void *) noexcept nogil
@@ -104,4 +103,3 @@ cdef extern from "solver.h" nogil:
         void (*sample)(crbm_run *, const crbm_draws *, void *) noexcept nogil
 
     const crbm_solver *crbm_solver_for(int itemsize)
-    size_t crbm_lines(size_t bytes)

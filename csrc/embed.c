@@ -75,14 +75,18 @@ static size_t room(crbm_run run, int method, int dtype)
     return crbm_solver_for(dtype)->workspace(&run);
 }
 
-static size_t larger(size_t a, size_t b) { return a > b ? a : b; }
-
-static places lay(ptrdiff_t nv, ptrdiff_t nh, int dtype)
+static places lay_out(ptrdiff_t nv, ptrdiff_t nh, int dtype)
 {
     const crbm_run run = new_run(nv, nh, dtype);
     const size_t item = (size_t)dtype, matrix = nv * run.problem.ld * item;
+    size_t edges = 0, fields = crbm_solver_for(dtype)->sampling_workspace(&run);
     uintptr_t at = 0;
     places p;
+    for (int i = 0; i < n_methods; i++) {
+        size_t *most = crbm_solver_for(dtype)->methods[methods[i]]->state == CRBM_STATE_EDGES ? &edges : &fields;
+        const size_t bytes = room(run, methods[i], dtype);
+        *most = bytes > *most ? bytes : *most;
+    }
     crbm_place(&at, sizeof(head));
     p.exp_W = (size_t)crbm_place(&at, matrix);
     p.W = (size_t)crbm_place(&at, matrix);
@@ -91,9 +95,8 @@ static places lay(ptrdiff_t nv, ptrdiff_t nh, int dtype)
     p.units = (size_t)crbm_place(&at, (nv + nh) * item);
     p.values = (size_t)crbm_place(&at, nv * item);
     p.index = (size_t)crbm_place(&at, nv * sizeof(int32_t));
-    p.edges = (size_t)crbm_place(&at, larger(room(run, CRBM_METHOD_sum_product, dtype), room(run, CRBM_METHOD_max_product, dtype)));
-    p.fields = (size_t)crbm_place(&at, larger(room(run, CRBM_METHOD_mixed_product, dtype),
-                                              crbm_solver_for(dtype)->sampling_workspace(&run)));
+    p.edges = (size_t)crbm_place(&at, edges);
+    p.fields = (size_t)crbm_place(&at, fields);
     p.bytes = at;
     return p;
 }
@@ -112,7 +115,7 @@ static int check_sizes(ptrdiff_t nv, ptrdiff_t nh, int dtype)
 static ptrdiff_t workspace_size(ptrdiff_t nv, ptrdiff_t nh, int dtype)
 {
     const int bad = check_sizes(nv, nh, dtype);
-    return bad ? bad : (ptrdiff_t)lay(nv, nh, dtype).bytes;
+    return bad ? bad : (ptrdiff_t)lay_out(nv, nh, dtype).bytes;
 }
 
 /* Is there an array of items of that size? */
@@ -148,8 +151,9 @@ static int init(void *workspace, size_t size, const void *W, ptrdiff_t nv, ptrdi
 {
     TRY(check_sizes(nv, nh, dtype));
     const crbm_kernels *k = crbm_embed_kernels(dtype);
-    const ptrdiff_t ld = crbm_padded(nh, dtype);
-    const places at = lay(nv, nh, dtype);
+    const crbm_solver *solver = crbm_solver_for(dtype);
+    const places at = lay_out(nv, nh, dtype);
+    crbm_run run = new_run(nv, nh, dtype);
     char *start = workspace;
     head *w = workspace;
     TRY(check_array(workspace, CRBM_ALIGN));
@@ -160,10 +164,13 @@ static int init(void *workspace, size_t size, const void *W, ptrdiff_t nv, ptrdi
     *w = (head){
         .magic = magic(), .k = k, .nv = nv, .nh = nh, .max_weight = k->max_abs(W, nv * nh), .at = at, .kept = -1,
     };
-    k->pad(start + at.W, W, nv, nh, ld, CRBM_PLAIN);
-    if (w->max_weight <= k->max_weight)
-        k->pad(start + at.exp_W, W, nv, nh, ld, CRBM_EXP);
-    k->row_sums(start + at.row_sum, W, nv, nh);
+    run.problem.k = k, run.problem.W = W, run.problem.ldw = nh, run.problem.max_weight = w->max_weight;
+    run.problem.form = CRBM_PLAIN;
+    solver->prepare(&run.problem, CRBM_NEEDS_WEIGHT, start + at.W);
+    run.problem.form = solver->methods[CRBM_METHOD_sum_product]->form(&run.problem, &run.options);
+    if (run.problem.form == CRBM_EXP)
+        solver->prepare(&run.problem, CRBM_NEEDS_WEIGHT, start + at.exp_W);
+    solver->prepare(&run.problem, CRBM_NEEDS_ROW_SUM, start + at.row_sum);
     return CRBM_FAST_OK;
 }
 

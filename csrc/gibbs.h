@@ -37,7 +37,7 @@ static void draw_v(const crbm_run *run, work *w, const crbm_draws *d, uint64_t s
 {
     const crbm_problem *p = &run->problem;
     fields *f = &w->fields;
-    times_M_transposed(run, f->field_v, f->tau_h1, p->W, m);
+    times_matrix_transposed(run, f->field_v, f->tau_h1, p->W, m);
     p->k->add(f->theta_v, f->b1, f->field_v, m * p->nv);
     for (ptrdiff_t s = 0; s < m; s++)
         p->k->bernoulli(f->sent + s * p->nv, f->theta_v + s * p->nv, d->seed, d->instance + (uint64_t)w->instance[s],

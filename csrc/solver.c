@@ -82,7 +82,7 @@ typedef struct layout {
     size_t bytes;             /* of the whole                                                                    */
 } layout;
 
-static layout lay(const crbm_run *run, plan plan, void *workspace)
+static layout lay_out(const crbm_run *run, plan plan, void *workspace)
 {
     const method *method = method_of(run);
     const crbm_problem *p = &run->problem;
@@ -134,12 +134,12 @@ static void solve_instances(crbm_run *run, work *w, const kept *batch, ptrdiff_t
     }
 }
 
-typedef struct crew {
+typedef struct shared_run {
     crbm_run *run;
     const crbm_draws *draws;  /* sample, or NULL: solve                                                          */
     plan plan;
     layout memory;
-} crew;
+} shared_run;
 
 static void wait_for_others(crbm_run *run, int workers, int present)
 {
@@ -155,7 +155,7 @@ static void wait_for_others(crbm_run *run, int workers, int present)
 /* What worker i does: take instances until none is left. */
 static void take_instances(void *argument, int i, int present)
 {
-    const crew *c = argument;
+    const shared_run *c = argument;
     crbm_run *run = c->run;
     const ptrdiff_t N = run->problem.N, size = c->plan.size;
     work *w = &c->memory.workers[i];
@@ -176,7 +176,7 @@ static void take_instances(void *argument, int i, int present)
         wait_for_others(run, c->plan.workers, present);
 }
 
-static void work_off(crew *c)
+static void run_workers(shared_run *c)
 {
     if (c->plan.workers == 1)
         take_instances(c, 0, 1);
@@ -186,7 +186,23 @@ static void work_off(crew *c)
 
 /* --- the interface -------------------------------------------------------------------------------------------------- */
 
-static size_t solve_workspace(const crbm_run *run) { return lay(run, plan_of(run), NULL).bytes; }
+static void prepare(const crbm_problem *p, int need, void *out)
+{
+    if (need == CRBM_NEEDS_WEIGHT)
+        p->k->pad(out, p->W, p->nv, p->nh, p->ld, p->form);
+    else if (need == CRBM_NEEDS_ROW_SUM)
+        p->k->row_sums(out, p->W, p->nv, p->nh);
+    else
+        p->k->squares(out, p->W, p->nv * p->nh);
+}
+
+static size_t prepared_bytes(const crbm_problem *p, int need)
+{
+    const ptrdiff_t columns = need == CRBM_NEEDS_WEIGHT ? p->ld : need == CRBM_NEEDS_ROW_SUM ? 1 : p->nh;
+    return crbm_lines((size_t)(p->nv * columns) * sizeof(real));
+}
+
+static size_t solve_workspace(const crbm_run *run) { return lay_out(run, plan_of(run), NULL).bytes; }
 
 static int uses_products(const crbm_run *run)
 {
@@ -197,20 +213,20 @@ static int uses_products(const crbm_run *run)
 static void solve(crbm_run *run, void *workspace)
 {
     const plan plan = plan_of(run);
-    crew c = {run, NULL, plan, lay(run, plan, workspace)};
+    shared_run c = {run, NULL, plan, lay_out(run, plan, workspace)};
     int v, h;
-    work_off(&c);
+    run_workers(&c);
     if (finishes(run, &v, &h) && !crbm_flag(&run->cancel))
         method_of(run)->finish(run, &c.memory.batch, threads_for(run, SMALL_FIELDS));
 }
 
-static size_t sampling_workspace(const crbm_run *run) { return lay(run, plan_chunks(run), NULL).bytes; }
+static size_t sampling_workspace(const crbm_run *run) { return lay_out(run, plan_chunks(run), NULL).bytes; }
 
 static void sample(crbm_run *run, const crbm_draws *draws, void *workspace)
 {
     const plan plan = plan_chunks(run);
-    crew c = {run, draws, plan, lay(run, plan, workspace)};
-    work_off(&c);
+    shared_run c = {run, draws, plan, lay_out(run, plan, workspace)};
+    run_workers(&c);
 }
 
 static int all_states(const void *x, ptrdiff_t n)
@@ -243,6 +259,8 @@ const crbm_solver CRBM_JOIN(CRBM_REAL) = {
         CRBM_METHODS(CRBM_ENTRY)
 #undef CRBM_ENTRY
     },
+    .prepare = prepare,
+    .prepared_bytes = prepared_bytes,
     .workspace = solve_workspace,
     .uses_products = uses_products,
     .solve = solve,

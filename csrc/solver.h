@@ -134,6 +134,11 @@ typedef struct crbm_draws {
 typedef struct crbm_solver {
     const crbm_method *methods[CRBM_N_METHODS];          /* by number                                            */
 
+    /* Make one of enum crbm_needs from W, which has no padding (ldw = nh): the weights in problem->form, the row sums or
+     * the squares; and the bytes that it takes. */
+    void (*prepare)(const crbm_problem *problem, int need, void *out);
+    size_t (*prepared_bytes)(const crbm_problem *problem, int need);
+
     /* Bytes of scratch for a run; it must be aligned to CRBM_ALIGN. */
     size_t (*workspace)(const crbm_run *run);
     /* Whether the run calls the host's products. */

@@ -13,7 +13,7 @@ from crbm_fast import _validation as check
 from crbm_fast.inference.beliefs import Beliefs, Gamma, Samples, check_beliefs, layout, new_beliefs
 from crbm_fast.inference.evidence import clamp
 from crbm_fast.inference.exact import enumerate_instances
-from crbm_fast.inference.methods import METHODS, Inference, Method, check_named_start, check_options, method_named
+from crbm_fast.inference.methods import METHODS, Inference, Method, check_named_init, check_options, method_named
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -123,7 +123,7 @@ class Engine:
         max_iter, tol, damping = options = check_options(max_iter, tol, damping)
         named = isinstance(init, str)
         if named:
-            check_named_start(init, row)
+            check_named_init(init, row)
         if damping > 0 and dtype.type(damping) == 1:
             raise ValueError(f"damping={damping!r} is 1 in {dtype}; take a smaller one")
         check.check_choice("gamma", gamma, (False, True, "sum"))
@@ -145,7 +145,10 @@ class Engine:
             inputs = {"W": self.W, "b_v": v, "b_h": h} | ({} if given is None else {"init": given})
             beliefs = check_beliefs(out, wanted, inputs)
         with _Exclusive(self._lock):
-            self._solve(beliefs, v, h, row, options, named, gamma, log_z, messages, single, given, warm_start, constant)
+            at_visible = named and init == "visible"
+            self._solve(
+                beliefs, v, h, row, options, at_visible, gamma, log_z, messages, single, given, warm_start, constant
+            )
         if single and tol > 0 and not beliefs.converged:
             check.warn(
                 f"{method} stopped at residual {beliefs.residual:.1e} > tol={tol:g} after {max_iter} iterations; "
@@ -173,7 +176,7 @@ class Engine:
             out = new_beliefs(layout(len(b1), *self.shape, self.dtype, gamma, log_z, None))
         with _Exclusive(self._lock):
             options = how.iterations, how.tol, how.damping
-            self._solve(out, b1, b2, METHODS[how.method], options, how.init is not None, gamma, log_z)
+            self._solve(out, b1, b2, METHODS[how.method], options, how.init == "visible", gamma, log_z)
         return out
 
     def _solve(

@@ -24,24 +24,21 @@ class Method:
     Attributes
     ----------
     name : str
-    finds : str
-        What its beliefs are, in a few words.
     state : {"edges", "units"} or None
         What it carries from one iteration to the next, and so what `init`, `messages` and warm starts hold: a log
         message per edge, (nv, nh); a belief per unit, (nv + nh,); or nothing.
     marginals : bool
         Whether its beliefs are estimates of marginals, from which maximum likelihood can learn.
-    starts : tuple of str
-        Names of initial states that `init` accepts beside the default.
+    named_inits : tuple of str
+        Initial states that `init` accepts by name.
     log_z : str or None
         The name of its estimate of log Z in `CRBM.log_partition`; None if it maximises and estimates no log Z.
     """
 
     name: str
-    finds: str
     state: Literal["edges", "units"] | None
     marginals: bool
-    starts: tuple[str, ...] = ()
+    named_inits: tuple[str, ...] = ()
     log_z: str | None = None
 
     def state_shape(self, nv: int, nh: int) -> tuple[int, ...]:
@@ -52,12 +49,12 @@ class Method:
 METHODS = {
     method.name: method
     for method in (
-        Method("sum-product", "marginals", "edges", True, log_z="bethe"),
-        Method("mixed-product", "the best v with h summed out", "units", False),
-        Method("max-product", "the best v and h together", "edges", False),
-        Method("mean-field", "marginals, coarsely", "units", True, starts=("visible",), log_z="mean-field"),
-        Method("tap", "marginals, to second order in W", "units", True, starts=("visible",), log_z="tap"),
-        Method("exact", "marginals, by enumeration", None, True, log_z="exact"),
+        Method("sum-product", state="edges", marginals=True, log_z="bethe"),
+        Method("mixed-product", state="units", marginals=False),
+        Method("max-product", state="edges", marginals=False),
+        Method("mean-field", state="units", marginals=True, named_inits=("visible",), log_z="mean-field"),
+        Method("tap", state="units", marginals=True, named_inits=("visible",), log_z="tap"),
+        Method("exact", state=None, marginals=True, log_z="exact"),
     )
 }
 
@@ -77,14 +74,14 @@ def check_options(max_iter: Any, tol: Any, damping: Any) -> tuple[int, float, fl
     )
 
 
-def check_named_start(init: Any, method: Method) -> None:
+def check_named_init(init: Any, method: Method) -> None:
     """Raise ValueError unless `init` is None or an initial state that the method knows by name."""
     if init is None:
         return
-    known = tuple(dict.fromkeys(start for row in METHODS.values() for start in row.starts))
+    known = tuple(dict.fromkeys(name for row in METHODS.values() for name in row.named_inits))
     check.check_choice("init", init, (None, *known))
-    if init not in method.starts:
-        others = " and ".join(row.name for row in METHODS.values() if init in row.starts)
+    if init not in method.named_inits:
+        others = " and ".join(row.name for row in METHODS.values() if init in row.named_inits)
         raise ValueError(f"init={init!r} is for {others}; method={method.name!r} has no such initial state")
 
 
@@ -120,7 +117,7 @@ class Inference:
     init: Literal["visible"] | None = None
 
     def __post_init__(self) -> None:
-        check_named_start(self.init, method_named(self.method))
+        check_named_init(self.init, method_named(self.method))
         max_iter, tol, damping = check_options(self.iterations, self.tol, self.damping)
         check.set_fields(self, max_iter=None if self.max_iter is None else max_iter, tol=tol, damping=damping)
 

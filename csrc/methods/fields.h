@@ -34,7 +34,7 @@ static size_t lay_fields(work *w, void *start, const crbm_run *run, ptrdiff_t si
 static void fields_h(const crbm_run *run, fields *f, ptrdiff_t m)
 {
     copy_reals(f->theta_h, f->b2, m * run->problem.ld);
-    times_M(run, f->theta_h, f->sent, run->problem.W, 1, m);
+    times_matrix(run, f->theta_h, f->sent, run->problem.W, 1, m);
 }
 
 /* The state that a run starts from, (N, nv + nh), or NULL. */

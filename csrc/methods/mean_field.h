@@ -16,7 +16,7 @@ static void mean_field_iterate(crbm_run *run, work *w, ptrdiff_t m, ptrdiff_t t)
     const crbm_problem *p = &run->problem;
     fields *f = &w->fields;
     (void)t;
-    times_M_transposed(run, f->field_v, f->tau_h1, p->W, m);
+    times_matrix_transposed(run, f->field_v, f->tau_h1, p->W, m);
     update_tau_v(run, w, m);
     copy_reals(f->sent, f->tau_v, m * p->nv);
     fields_h(run, f, m);

@@ -111,14 +111,14 @@ static int form_by_range(const crbm_problem *p, const crbm_options *o)
 }
 
 /* out (m, ld) := beta out + v (m, nv) M,  M (nv, ldw). */
-static void times_M(const crbm_run *run, real *out, const real *v, const void *M, double beta, ptrdiff_t m)
+static void times_matrix(const crbm_run *run, real *out, const real *v, const void *M, double beta, ptrdiff_t m)
 {
     const crbm_problem *p = &run->problem;
     run->host.product(run, 0, 0, m, p->nh, p->nv, v, p->nv, M, p->ldw, beta, out, p->ld);
 }
 
 /* out (m, nv) := h (m, ld) M'. */
-static void times_M_transposed(const crbm_run *run, real *out, const real *h, const void *M, ptrdiff_t m)
+static void times_matrix_transposed(const crbm_run *run, real *out, const real *h, const void *M, ptrdiff_t m)
 {
     const crbm_problem *p = &run->problem;
     run->host.product(run, 0, 1, m, p->nv, p->nh, h, p->ld, M, p->ldw, 0, out, p->nv);

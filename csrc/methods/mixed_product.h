@@ -87,7 +87,7 @@ static void mixed_product_answer(crbm_run *run, work *w, const kept *batch, ptrd
     answer_fields(run, w, s, f->sent);
     if (run->results.log_z) {
         copy_reals(f->linear_h + h, f->b2 + h, p->ld);
-        times_M(run, f->linear_h + h, f->decided + v, p->W, 1, 1);
+        times_matrix(run, f->linear_h + h, f->decided + v, p->W, 1, 1);
         run->results.log_z[n] = p->k->dot_free(f->b1 + v, f->decided + v, nv) + p->k->softplus_sum(f->linear_h + h, nh);
     }
     if (run->options.gamma != CRBM_GAMMA_NONE) {

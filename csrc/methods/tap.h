@@ -18,10 +18,10 @@ static void tap_iterate(crbm_run *run, work *w, ptrdiff_t m, ptrdiff_t t)
     const crbm_kernels *k = p->k;
     fields *f = &w->fields;
     (void)t;
-    times_M_transposed(run, f->field_v, f->tau_h1, p->W, m);
+    times_matrix_transposed(run, f->field_v, f->tau_h1, p->W, m);
     /* reaction_v = var_h (W^2)' */
     k->variance(f->extra_h, f->tau_h1, m * p->ld);
-    times_M_transposed(run, f->extra_v, f->extra_h, p->squares, m);
+    times_matrix_transposed(run, f->extra_v, f->extra_h, p->squares, m);
     k->onsager(f->field_v, f->extra_v, f->tau_v, m * p->nv);
     update_tau_v(run, w, m);
     copy_reals(f->sent, f->tau_v, m * p->nv);
@@ -30,7 +30,7 @@ static void tap_iterate(crbm_run *run, work *w, ptrdiff_t m, ptrdiff_t t)
     /* reaction_h = var_v W^2 */
     k->variance(f->extra_v, f->tau_v, m * p->nv);
     k->fill(f->extra_h, 0, m * p->ld);
-    times_M(run, f->extra_h, f->extra_v, p->squares, 0, m);
+    times_matrix(run, f->extra_h, f->extra_v, p->squares, 0, m);
     k->onsager(f->theta_h, f->extra_h, f->tau_h1, m * p->ld);
     update_tau_h(run, w, m, run->options.damping);
 }

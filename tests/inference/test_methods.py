@@ -13,19 +13,19 @@ from crbm_fast.inference import METHODS, Inference, methods
 
 def test_every_method_has_a_row_and_every_row_a_method():
     iterative = [row.name for row in METHODS.values() if row.state is not None]
-    assert sorted(_engine.METHODS) == sorted(iterative)
-    assert sorted(METHODS) == sorted(_reference.METHODS)
+    assert sorted(_engine.METHOD_NUMBERS) == sorted(iterative)
+    assert sorted(METHODS) == sorted(_reference.FUNCTIONS)
     assert [row.name for row in METHODS.values() if row.state is None] == ["exact"]
 
 
 def test_every_method_is_a_file_of_its_own():
     files = {path.stem for path in (ROOT / "csrc/methods").glob("*.h")} - {"method", "edges", "fields", "list"}
-    assert {name.replace("-", "_") for name in _engine.METHODS} == files
+    assert {name.replace("-", "_") for name in _engine.METHOD_NUMBERS} == files
 
 
 @pytest.mark.parametrize("row", METHODS.values(), ids=lambda row: row.name)
 def test_the_row_tells_what_the_method_does(rng, row):
-    """The state has the shape that the row says, named starts are accepted and no others, log Z is where it says."""
+    """State, named initial states and log Z are what the row says."""
     W, b1, b2 = make_rbm(rng, 7, 5, N=3)
     if row.state is None:
         with pytest.raises(ValueError, match="has no messages"):
@@ -34,7 +34,7 @@ def test_the_row_tells_what_the_method_does(rng, row):
         kept = cf.infer(W, b1, b2, method=row.name, messages=True)
         assert kept.messages.shape == (3, *row.state_shape(7, 5))
         cf.infer(W, b1, b2, method=row.name, init=kept)
-    if "visible" in row.starts:
+    if "visible" in row.named_inits:
         cf.infer(W, b1, b2, method=row.name, init="visible")
     else:
         with pytest.raises(ValueError, match="init"):
@@ -61,7 +61,7 @@ def test_a_row_is_seen_everywhere(monkeypatch):
     monkeypatch.setitem(methods.METHODS, "new", row)
     assert Inference("new", init="visible").method == "new"
     assert cf.learners.MLE("new").inference.method == "new"
-    monkeypatch.setitem(methods.METHODS, "new", dataclasses.replace(row, marginals=False, starts=()))
+    monkeypatch.setitem(methods.METHODS, "new", dataclasses.replace(row, marginals=False, named_inits=()))
     with pytest.raises(ValueError, match="new"):
         cf.learners.MLE("new")
     with pytest.raises(ValueError, match="init"):
