@@ -34,7 +34,19 @@ main.save(report, module, main.Path(folder))
 """
 
 
-SUITES = ("peers", "scaling", "batch", "training", "threads", "isa", "memory", "overhead", "embedding", "samplers")
+SUITES = (
+    "peers",
+    "scaling",
+    "batch",
+    "convergence",
+    "training",
+    "threads",
+    "isa",
+    "memory",
+    "overhead",
+    "embedding",
+    "samplers",
+)
 PICTURES = {"peers", "scaling", "training", "threads", "isa", "samplers"}
 
 
