@@ -13,6 +13,8 @@ from crbm_fast import _reference
 
 ITERATIVE = ["sum-product", "mixed-product", "max-product", "mean-field", "tap", "bethe"]
 METHODS = [*ITERATIVE, "exact"]
+# those whose residual is their step, which does not depend on its number
+BY_STEPS = [name for name in ITERATIVE if name != "bethe"]
 
 
 # --- shapes and types of results --------------------------------------------------------------------------------
@@ -301,7 +303,7 @@ def test_evidence_may_differ_per_instance(rng):
 # --- convergence ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ITERATIVE)
+@pytest.mark.parametrize("method", BY_STEPS)
 def test_tol_stops_when_no_belief_moves(method, rng):
     """n_iter is the first iteration at which the reference's beliefs change by at most tol."""
     for _ in range(5):
@@ -323,7 +325,7 @@ def test_tol_zero_runs_exactly_max_iter(rng):
         assert cf.infer(W, b1, b2, method=method, tol=0, max_iter=17).n_iter == 17
 
 
-@pytest.mark.parametrize("method", ITERATIVE)
+@pytest.mark.parametrize("method", BY_STEPS)
 def test_with_damping_a_small_step_does_not_pass_for_convergence(method, rng):
     W, b1, b2 = make_rbm(rng, 14, 9, scale=0.3)
     want = cf.infer(W, b1, b2, method=method, tol=1e-12, max_iter=10_000)
@@ -441,7 +443,7 @@ def test_messages_continue_where_they_stopped(method, isa, dtype, rng):
         np.testing.assert_allclose(getattr(rest, name), getattr(whole, name), rtol=1e-5, atol=2e-6)
 
 
-@pytest.mark.parametrize("method", ITERATIVE)
+@pytest.mark.parametrize("method", BY_STEPS)
 def test_warm_start_continues_bit_by_bit(method, isa, dtype, rng):
     W, b1, b2 = make_rbm(rng, 17, 9, scale=0.2, N=4)
     kw = {"method": method, "tol": 0}
@@ -482,7 +484,7 @@ def test_warm_start_begins_anew_for_another_method_or_batch(rng):
     np.testing.assert_array_equal(got.tau_v, cf.infer(W, b1[:2], b2[:2], tol=0, max_iter=2).tau_v)
 
 
-@pytest.mark.parametrize("method", ITERATIVE)
+@pytest.mark.parametrize("method", BY_STEPS)
 def test_damped_messages_continue_where_they_stopped(method, rng):
     W, b1, b2 = make_rbm(rng, 17, 9, scale=0.2, N=4)
     kw = {"method": method, "tol": 0, "damping": 0.6}
