@@ -28,7 +28,17 @@ from crbm_fast import datasets, learners, optimizers, samplers
 from crbm_fast._config import __version__, get_include, show_config
 from crbm_fast._validation import EfficiencyWarning
 from crbm_fast.annealing import AIS, ais
-from crbm_fast.inference import Beliefs, ConvergenceWarning, Engine, Inference, Samples, gibbs, infer
+from crbm_fast.inference import (
+    Beliefs,
+    ConvergenceWarning,
+    Covariances,
+    Engine,
+    Inference,
+    Samples,
+    covariance,
+    gibbs,
+    infer,
+)
 from crbm_fast.model import CRBM, RBM
 from crbm_fast.training import DivergenceError, Epoch, History, train
 
@@ -38,6 +48,7 @@ __all__ = [
     "RBM",
     "Beliefs",
     "ConvergenceWarning",
+    "Covariances",
     "DivergenceError",
     "EfficiencyWarning",
     "Engine",
@@ -47,6 +58,7 @@ __all__ = [
     "Samples",
     "__version__",
     "ais",
+    "covariance",
     "datasets",
     "get_include",
     "gibbs",
