@@ -1,28 +1,29 @@
 """Covariances of units by linear response: how the beliefs of a fixed point of BP answer to the biases.
 
 The pairwise belief of an edge follows from the beliefs a = tau_v, b = tau_h of its ends, so the Bethe free energy is a
-function F(a, b), and its fixed points are those of BP.  There dF/da = dF/db = 0, and the derivatives of the beliefs by the
-biases, which the truth has as covariances, are the inverse of the Hessian H of F ([1]_).  With the standard deviations s_i =
-sqrt(a_i (1 - a_i)), s_j = sqrt(b_j (1 - b_j)) and the correlation r_ij of the pairwise belief, H is 1 / (s_i s_j) times
+function F(a, b), and its fixed points are those of BP.  There dF/da = dF/db = 0, and the derivatives of the beliefs by
+the biases, which in the true distribution are the covariances, are the inverse of the Hessian H of F ([1]).  With the
+standard deviations s_i = sqrt(a_i (1 - a_i)), s_j = sqrt(b_j (1 - b_j)) and the correlation r_ij of the pairwise
+belief, H is 1 / (s_i s_j) times
 
     [[diag(d_v), -K], [-K', diag(d_h)]]     K = r / (1 - r^2)     d_v = 1 + sum_j K r     d_h = 1 + sum_i K r
 
-whose inverse, times s_i s_j, is the covariance.  Nothing is divided by a variance, so saturated units have no pole: their
+whose inverse, times s_i s_j, is the covariance.  Nothing is divided by a variance, so saturated units do no harm: their
 row of K is 0.  Eliminating the larger side leaves a symmetric matrix of the size of the smaller one.
 
-Derivation.  Let E = exp(W), al = E - 1, P = 1 + al (a - b), R = sqrt(P^2 + 4 (1 - a) al b), and rho = P(h = 1 | v = 0) the
-root of (1 - a) al rho^2 + P rho - b = 0, so that the message h -> v is q = 1 + al rho.  dF/da = logit a - b_v - sum_j log q;
-from the quadratic, drho/da = -al rho (1 - rho) / R and drho/db = q / R, hence d^2F/da db = -al / R and d^2F/da^2 =
-1 / s^2 + sum_j al^2 rho (1 - rho) / (q R).  The belief's own 2x2 covariance has the inverse with -al / R off its
-diagonal, that is K = s_i s_j al / R, and s_i^2 al^2 rho (1 - rho) / (q R) = r^2 / (1 - r^2) = K r.
+Derivation.  Let E = exp(W), al = E - 1, P = 1 + al (a - b), R = sqrt(P^2 + 4 (1 - a) al b), and rho = P(h = 1 | v = 0)
+the root of (1 - a) al rho^2 + P rho - b = 0, so that the message h -> v is q = 1 + al rho and dF/da = logit a - b_v -
+sum_j log q.  From the quadratic, drho/da = -al rho (1 - rho) / R and drho/db = q / R; hence d^2F/da db = -al / R and
+d^2F/da^2 = 1 / s^2 + sum_j al^2 rho (1 - rho) / (q R).  The inverse of the 2x2 covariance of an edge's pairwise belief
+has the same -al / R off its diagonal; this makes K = s_i s_j al / R and s_i^2 al^2 rho (1 - rho) / (q R) = K r.
 
 Stability.  Flipping h turns W into -W and b into 1 - b, so let W > 0.  With e = exp(-W), c = 1 - e,
 
     R e = hypot(c (a - b), sqrt(e (e + 2 c (a (1 - b) + b (1 - a))))),      al / R = c / (R e)
 
-has no difference but a - b and overflows nowhere; r = 2 K / (1 + sqrt(1 + 4 K^2)).  Two units that are practically always
-equal have K without bound, where H loses as many digits as K has: K is limited to 1e8, which moves covariances by
-about 1e-8 of themselves, as the rounding of H does there.
+has no difference but a - b and overflows nowhere; r = 2 K / (1 + sqrt(1 + 4 K^2)).  Two units that are practically
+always equal have K without bound, where H loses as many digits as K has: K is limited to 1e8, which moves covariances
+by about 1e-8 of themselves, as the rounding of H does there.
 
 References
 ----------
@@ -37,7 +38,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, minres
 from scipy.special import expit
 
 from crbm_fast import _validation as check
@@ -109,10 +109,10 @@ def covariance(
     evidence: tuple[ArrayLike, ArrayLike] | None = None,
     n_threads: int | None = None,
 ) -> Covariances:
-    """Covariances of units under p(v, h) by linear response at a fixed point of BP, for units that share no edge, too.
+    """Covariances of units under p(v, h) by linear response at a fixed point of BP, also of units that share no edge.
 
-    They are the derivatives of the beliefs by the biases, d tau_i / d b_l ([1]_): exact where BP is exact, which it is on
-    trees, and as near to the truth as the beliefs' answers to small changes elsewhere.  Everything is computed in float64.
+    They are the derivatives of the beliefs by the biases, d tau_i / d b_l ([1]_): exact where BP is exact, which it is
+    on trees, and elsewhere as near to the truth as the response of BP to small changes.  All is computed in float64.
 
     Parameters
     ----------
@@ -333,6 +333,8 @@ def _dense_solver(K: Array, large: Array, small: Array) -> tuple[Callable[[Array
 
 def _iterative_solver(K: Array, large: Array, small: Array) -> tuple[Callable[[Array], Array], bool]:
     """The same without the matrix, scaled to a diagonal near 1; MINRES needs no definiteness."""
+    from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, minres  # takes 20 ms, seldom needed
+
     root = np.sqrt(small)
     n = len(root)
 
