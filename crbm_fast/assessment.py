@@ -110,14 +110,16 @@ class Assessment:
     def reference_holds(self) -> NDArray[np.bool_]:
         if self.reference == "exact":
             return np.ones(len(self.instances), np.bool_)
-        return (self.std_error <= _MAX_STD_ERROR) & ~self._missed_mode()
+        holds: NDArray[np.bool_] = (self.std_error <= _MAX_STD_ERROR) & ~self._missed_mode()
+        return holds
 
     @property
     def marginals_trusted(self) -> NDArray[np.bool_]:
         if self.tree:
             return self.converged[_DESCENT]
         error = self.difference(_DESCENT, "exact")[0] if self.reference == "exact" else self.inconsistency
-        return self.converged[_DESCENT] & (self.fixed_points == 1) & (error <= _MARGINALS)
+        trusted: NDArray[np.bool_] = self.converged[_DESCENT] & (self.fixed_points == 1) & (error <= _MARGINALS)
+        return trusted
 
     @property
     def log_z_trusted(self) -> NDArray[np.bool_]:
@@ -256,7 +258,7 @@ class Assessment:
         names = list(self.tau_v)
         side = len(names) - 1
         fig = Figure(figsize=(2.2 * side + 0.6, 2.2 * side + 0.6), layout="constrained")
-        axes = fig.subplots(side, side, sharex=True, sharey=True, squeeze=False)
+        axes: Any = fig.subplots(side, side, sharex=True, sharey=True, squeeze=False)
         size = np.clip(4000 / self.tau_v[names[0]].size, 2, 20)
         for row, column in np.ndindex(side, side):
             ax = axes[row, column]

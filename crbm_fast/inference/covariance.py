@@ -177,27 +177,33 @@ def covariance(
         beliefs = _fixed_points(engine, b_v, b_h, evidence, len(b1))
     tau_v, tau_h = _checked_beliefs(beliefs, b1, b2, single)
     N = len(b1)
-    blocks = tuple(np.empty((N, *units.shape, n)) for units in chosen for n in (nv, nh))
+    names = (("v_v", "v_h"), ("h_v", "h_h"))
+    blocks = {
+        name: np.empty((N, *units.shape, n))
+        for row, units in zip(names, chosen, strict=True)
+        for name, n in zip(row, (nv, nh), strict=True)
+    }
     residual, minimum = np.empty(N), np.empty(N, np.bool_)
     for n in range(N):
         hessian = _Hessian(engine.W, b1[n], b2[n], tau_v[n], tau_h[n])
         residual[n], minimum[n] = hessian.residual, hessian.minimum
-        scale_v, scale_h = hessian.scales(consistent)
+        scales = hessian.scales(consistent)
         for side, units in enumerate(chosen):
-            to_v, to_h = hessian.inverse_rows(units.ravel(), side)
-            rows = (scale_v, scale_h)[side][units.ravel(), np.newaxis]
-            blocks[2 * side][n] = (rows * to_v * scale_v).reshape(*units.shape, nv)
-            blocks[2 * side + 1][n] = (rows * to_h * scale_h).reshape(*units.shape, nh)
+            numbers = units.ravel()
+            rows = scales[side][numbers, np.newaxis]
+            for name, part, scale in zip(names[side], hessian.inverse_rows(numbers, side), scales, strict=True):
+                blocks[name][n] = (rows * part * scale).reshape(blocks[name].shape[1:])
     converged = residual <= tol
     if not single:
-        return Covariances(*blocks, residual, converged, minimum)
+        return Covariances(**blocks, residual=residual, converged=converged, minimum=minimum)
     if not converged[0]:
         said = f"the beliefs are no fixed point of BP: residual {residual[0]:.1e} > tol={tol:g}"
         check.warn(f"{said}; infer with a smaller tol, more iterations or damping", ConvergenceWarning)
     elif not minimum[0]:
         said = "the fixed point is a saddle of the Bethe free energy, where linear response gives no covariances"
         check.warn(f"{said}; infer from another init", ConvergenceWarning)
-    return Covariances(*(block[0] for block in blocks), float(residual[0]), bool(converged[0]), bool(minimum[0]))
+    found = float(residual[0]), bool(converged[0]), bool(minimum[0])
+    return Covariances(*(block[0] for block in blocks.values()), *found)
 
 
 def _chosen(name: str, index: Any, n: int) -> NDArray[np.intp]:
