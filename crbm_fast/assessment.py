@@ -125,8 +125,8 @@ class Assessment:
     def log_z_trusted(self) -> NDArray[np.bool_]:
         if self.tree:
             return self.converged[_DESCENT]
-        alone = self.reference == "exact"
-        return self.reference_holds & self._log_z_agrees() & (alone | (self.fixed_points == 1))
+        trusted: NDArray[np.bool_] = self.reference_holds & self._log_z_agrees()
+        return trusted if self.reference == "exact" else trusted & (self.fixed_points == 1)
 
     def difference(self, first: str, second: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The mean and the largest difference of tau_v between two methods, each (M,)."""

@@ -167,15 +167,17 @@ def covariance(
     engine = Engine(W, dtype=np.float64, n_threads=n_threads)
     nv, nh = engine.shape
     b1, b2, single = check.check_biases(b_v, b_h, (nv, nh), engine.dtype)
-    if evidence is not None:
-        b1 = clamp(evidence, b1, single)[0]
     chosen = _chosen("visible", visible, nv), _chosen("hidden", hidden, nh)
     if consistent and min(nv, nh) > _MAX_DENSE:
         problem = f"needs the variances of all units; W has {min(nv, nh)} units on its smaller side"
         raise ArgumentError("consistent", problem, f"expected at most {_MAX_DENSE}", True)
     if beliefs is None:
-        beliefs = _fixed_points(engine, b_v, b_h, evidence, len(b1))
-    tau_v, tau_h = _checked_beliefs(beliefs, b1, b2, single)
+        found = engine.run(b1, b2, evidence=evidence, max_iter=5000, tol=1e-10)
+        tau_v, tau_h = found.tau_v, found.tau_h
+    else:
+        tau_v, tau_h = _checked_beliefs(beliefs, b1, b2, single)
+    if evidence is not None:
+        b1 = clamp(evidence, b1, single)[0]
     N = len(b1)
     names = (("v_v", "v_h"), ("h_v", "h_h"))
     blocks = {
@@ -202,8 +204,8 @@ def covariance(
     elif not minimum[0]:
         said = "the fixed point is a saddle of the Bethe free energy, where linear response gives no covariances"
         check.warn(f"{said}; infer from another init", ConvergenceWarning)
-    found = float(residual[0]), bool(converged[0]), bool(minimum[0])
-    return Covariances(*(block[0] for block in blocks.values()), *found)
+    told = {"residual": float(residual[0]), "converged": bool(converged[0]), "minimum": bool(minimum[0])}
+    return Covariances(**{name: block[0] for name, block in blocks.items()}, **told)
 
 
 def _chosen(name: str, index: Any, n: int) -> NDArray[np.intp]:
@@ -213,11 +215,6 @@ def _chosen(name: str, index: Any, n: int) -> NDArray[np.intp]:
         return np.asarray(np.arange(n, dtype=np.intp)[np.zeros(0, np.intp) if empty else np.asarray(index)[()]])
     except (IndexError, TypeError) as error:
         raise ArgumentError(name, f"is no index of {n} units: {error}", value=index) from error
-
-
-def _fixed_points(engine: Engine, b_v: ArrayLike, b_h: ArrayLike, evidence: Any, N: int) -> Beliefs:
-    """Beliefs at fixed points of BP."""
-    return engine.run(b_v, b_h, evidence=evidence, max_iter=5000, tol=1e-10)
 
 
 def _checked_beliefs(beliefs: Any, b1: Array, b2: Array, single: bool) -> tuple[Array, Array]:
@@ -311,7 +308,8 @@ class _Hessian:
         large = 1 / self._large + np.einsum("ij,ij->i", T @ inverse, T)
         own_v, own_h = (large, small) if self._h_small else (small, large)
         # At a saddle, where they are no variances, they may be negative.
-        return s_v / np.sqrt(np.abs(own_v)), s_h / np.sqrt(np.abs(own_h))
+        own_v, own_h = (np.maximum(np.abs(own), np.finfo(np.float64).eps) for own in (own_v, own_h))
+        return s_v / np.sqrt(own_v), s_h / np.sqrt(own_h)
 
     def inverse_rows(self, units: NDArray[np.intp], side: int) -> tuple[Array, Array]:
         """Rows of the inverse for chosen visible (side 0) or hidden (side 1) units: their columns v and h."""
