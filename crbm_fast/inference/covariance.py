@@ -204,7 +204,11 @@ def covariance(
     elif not minimum[0]:
         said = "the fixed point is a saddle of the Bethe free energy, where linear response gives no covariances"
         check.warn(f"{said}; infer from another init", ConvergenceWarning)
-    told = {"residual": float(residual[0]), "converged": bool(converged[0]), "minimum": bool(minimum[0])}
+    told: dict[str, Any] = {
+        "residual": float(residual[0]),
+        "converged": bool(converged[0]),
+        "minimum": bool(minimum[0]),
+    }
     return Covariances(**{name: block[0] for name, block in blocks.items()}, **told)
 
 
