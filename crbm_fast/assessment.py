@@ -117,9 +117,11 @@ class Assessment:
     def marginals_trusted(self) -> NDArray[np.bool_]:
         if self.tree:
             return self.converged[_DESCENT]
-        error = self.difference(_DESCENT, "exact")[0] if self.reference == "exact" else self.inconsistency
-        trusted: NDArray[np.bool_] = self.converged[_DESCENT] & (self.fixed_points == 1) & (error <= _MARGINALS)
-        return trusted
+        trusted: NDArray[np.bool_] = self.converged[_DESCENT] & (self.fixed_points == 1)
+        if self.reference == "exact":
+            return trusted & (self.difference(_DESCENT, "exact")[0] <= _MARGINALS)
+        complete = self.reference_holds & (self.log_z_error >= -self._tolerance())
+        return trusted & complete & (self.inconsistency <= _MARGINALS)
 
     @property
     def log_z_trusted(self) -> NDArray[np.bool_]:
@@ -135,10 +137,13 @@ class Assessment:
         apart = np.abs(self.tau_v[first] - self.tau_v[second].astype(np.float64))
         return apart.mean(axis=1), apart.max(axis=1)
 
+    def _tolerance(self) -> NDArray[np.float64]:
+        """The difference from the reference at which log Z is still said to agree, (M,)."""
+        errors = np.zeros_like(self.std_error) if self.reference == "exact" else self.std_error
+        return np.maximum(_NATS, _STD_ERRORS * errors)
+
     def _log_z_agrees(self) -> NDArray[np.bool_]:
-        errors = 0 * self.std_error if self.reference == "exact" else self.std_error
-        agrees: NDArray[np.bool_] = np.abs(self.log_z_error) <= np.maximum(_NATS, _STD_ERRORS * errors)
-        return agrees
+        return np.abs(self.log_z_error) <= self._tolerance()
 
     def _missed_mode(self) -> NDArray[np.bool_]:
         """Where AIS is below a lower bound of log Z."""
@@ -318,9 +323,10 @@ def assess(
     - log Z is trusted if the reference can judge and Bethe's differs from it by at most 0.1 or 3 standard errors; where
       the reference is AIS, which may miss the same mode as BP, only if there is one fixed point.
     - Marginals are trusted if descent converged, all starts that converged lead to one fixed point and tau_v is at most
-      0.01 from enumeration in the mean.  Without enumeration the mean difference between variances by linear
-      response and tau_v (1 - tau_v) stands in for that error, which it exceeds in most random models with
-      one fixed point.
+      0.01 from enumeration in the mean.
+    - Without enumeration two things stand in for that error: variances by linear response, which must be at most 0.01
+      from tau_v (1 - tau_v) in the mean, as they differ where cycles matter; and AIS, which must be able to judge and
+      must not find more probability, that is a log Z higher than Bethe's by more than 0.1 or 3 standard errors.
     - On trees, both are trusted if descent converged.
 
     Parameters
@@ -429,13 +435,17 @@ def _fixed_points(
     """How many different fixed points descent finds from random states, and the largest difference of their tau_v."""
     (nv, nh), dtype = engine.shape, engine.dtype
     v = independent_draws(np.zeros((n_starts, nv), dtype), seed)
-    fields = np.zeros((n_starts, nh), dtype)
-    _algebra.product(fields, v, engine.W, n_threads=engine.n_threads)
     counts, apart = np.zeros(len(b1), np.intp), np.zeros(len(b1))
     for n in range(len(b1)):
-        h = fields + b2[n]
-        _algebra.logistic(h)
-        init = np.concatenate([v, h], axis=1) if METHODS[_DESCENT].state == "units" else v[:, :, None] * engine.W
+        tau_h, tau_v = np.tile(b2[n], (n_starts, 1)), np.tile(b1[n], (n_starts, 1))
+        # tau_h = logistic(v W + b2), tau_v = logistic(tau_h W' + b1)
+        # (N, nh) = (N, nv) (nv, nh), (N, nv) = (N, nh) (nh, nv)
+        _algebra.product(tau_h, v, engine.W, beta=1, n_threads=engine.n_threads)
+        _algebra.logistic(tau_h)
+        _algebra.product(tau_v, tau_h, engine.W, transpose_b=True, beta=1, n_threads=engine.n_threads)
+        _algebra.logistic(tau_v)
+        init = np.concatenate([tau_v, tau_h], axis=1)
+        init = init if METHODS[_DESCENT].state == "units" else v[:, :, None] * engine.W
         b = engine.run(np.tile(b1[n], (n_starts, 1)), b2[n], method=_DESCENT, init=init, max_iter=max_iter, tol=tol)
         kept: list[NDArray[Any]] = []
         for tau in np.concatenate([b.tau_v, b.tau_h], axis=1)[b.converged]:

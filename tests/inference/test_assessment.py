@@ -223,6 +223,10 @@ def test_marginals_need_every_condition(weak, weak_exact):
     assert replace(weak, inconsistency=np.array([0.0099])).marginals_trusted.all()
     assert not replace(weak, inconsistency=np.array([0.0101])).marginals_trusted.any()
     assert replace(weak_exact, inconsistency=np.array([0.5])).marginals_trusted.all()  # the truth is known
+    level = replace(weak, log_z=weak.log_z | {"bethe": weak.log_z["ais"]}, std_error=np.array([0.01]))
+    for shift, error, trusted in ((-0.099, 0.01, 1), (-0.101, 0.01, 0), (-0.149, 0.05, 1), (9, 0.05, 1), (0, 0.31, 0)):
+        off = replace(level, log_z=changed(level.log_z, bethe=shift), std_error=np.array([error]))
+        assert off.marginals_trusted.all() == trusted
     exact = weak_exact.tau_v["bethe"]
     for shift, trusted in ((0.0099, True), (0.0101, False)):
         near = replace(weak_exact, tau_v=weak_exact.tau_v | {"bethe": exact, "exact": exact + shift})
