@@ -433,7 +433,7 @@ def _fixed_points(
     engine: Engine, b1: NDArray[Any], b2: NDArray[Any], n_starts: int, max_iter: int, tol: float, seed: int
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """How many different fixed points descent finds from random states, and the largest difference of their tau_v."""
-    (nv, nh), dtype = engine.shape, engine.dtype
+    nv, dtype = engine.shape[0], engine.dtype
     v = independent_draws(np.zeros((n_starts, nv), dtype), seed)
     counts, apart = np.zeros(len(b1), np.intp), np.zeros(len(b1))
     for n in range(len(b1)):
