@@ -110,15 +110,15 @@ cdef class Core:
         readonly int n_threads
         Py_ssize_t ld
         double max_weight
-        int form                     # what `weight` holds, or -1
-        bint has_squares, has_row_sum
-        Buffer weight, squares, row_sum, room, state
+        dict made                    # {(need, form): Buffer} of what is made from W
+        set current                  # those made from the W of now
+        Buffer room, state
         object state_key             # method, form and N of what `state` holds
         double state_max             # max |log message| of what `state` holds
         object interrupt
 
     def __init__(self, W, n_threads):
-        self.weight, self.squares, self.row_sum = Buffer(), Buffer(), Buffer()
+        self.made, self.current = {}, set()
         self.room, self.state = Buffer(), Buffer()
         self.k = table(W.itemsize)
         self.solver = crbm_solver_for(W.itemsize)
@@ -134,8 +134,7 @@ cdef class Core:
         cdef Py_ssize_t edges = self.nv * self.nh
         with nogil:
             self.max_weight = self.k.max_abs(W0, edges)
-        self.form = -1
-        self.has_squares = self.has_row_sum = False
+        self.current.clear()
         check_size(self.nv, self.ld)
 
     @property
@@ -218,28 +217,23 @@ cdef class Core:
         cdef int form = run.method.form(&run.problem, &run.options), needs = run.method.needs
         run.problem.form = form
         if needs & CRBM_NEEDS_WEIGHT:
-            if self.form != form:
-                self.form = -1
-                self.prepare(run, CRBM_NEEDS_WEIGHT, self.weight)
-                self.form = form
-            run.problem.weight = self.weight.start
+            run.problem.weight = self.prepared(run, CRBM_NEEDS_WEIGHT, form)
         if needs & CRBM_NEEDS_ROW_SUM:
-            if not self.has_row_sum:
-                self.prepare(run, CRBM_NEEDS_ROW_SUM, self.row_sum)
-                self.has_row_sum = True
-            run.problem.row_sum = self.row_sum.start
+            run.problem.row_sum = self.prepared(run, CRBM_NEEDS_ROW_SUM, 0)
         if needs & CRBM_NEEDS_SQUARES:
-            if not self.has_squares:
-                self.prepare(run, CRBM_NEEDS_SQUARES, self.squares)
-                self.has_squares = True
-            run.problem.squares = self.squares.start
+            run.problem.squares = self.prepared(run, CRBM_NEEDS_SQUARES, 0)
         return 0
 
-    cdef int prepare(self, crbm_run *run, int need, Buffer buffer) except -1:
+    cdef char *prepared(self, crbm_run *run, int need, int form) except NULL:
+        """What is needed, made anew if W has changed since."""
+        key = need, form
+        cdef Buffer buffer = self.made.setdefault(key, Buffer())
         cdef char *p = buffer.reserve(self.solver.prepared_bytes(&run.problem, need))
-        with nogil:
-            self.solver.prepare(&run.problem, need, p)
-        return 0
+        if key not in self.current:
+            with nogil:
+                self.solver.prepare(&run.problem, need, p)
+            self.current.add(key)
+        return p
 
     cdef int take_state(self, crbm_run *run) except -1:
         """Resume from the state of the last such run if it fits, and keep that of this one."""

@@ -54,6 +54,7 @@ METHODS = {
         Method("max-product", state="edges", marginals=False),
         Method("mean-field", state="units", marginals=True, named_inits=("visible",), log_z="mean-field"),
         Method("tap", state="units", marginals=True, named_inits=("visible",), log_z="tap"),
+        Method("bethe", state="units", marginals=True, log_z="bethe-descent"),
         Method("exact", state=None, marginals=True, log_z="exact"),
     )
 }

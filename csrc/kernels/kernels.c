@@ -8,6 +8,7 @@
 #include "sum_product.h"
 #include "log_domain.h"
 #include "mixed_product.h"
+#include "descent.h"
 #include "elementwise.h"
 #include "products.h"
 #include "optimizers.h"
@@ -36,6 +37,14 @@ const crbm_kernels CRBM_JOIN(CRBM_ISA, CRBM_REAL) = {
     .mixed_field = mixed_field,
     .mixed_field_log = mixed_field_log,
     .mixed_gamma = mixed_gamma,
+    .descend_group = descend_group,
+    .descend_log_group = descend_log_group,
+    .descend_close = descend_close,
+    .descend_gamma = descend_gamma,
+    .descend_log_gamma = descend_log_gamma,
+    .descend_energy = descend_energy,
+    .descend_log_energy = descend_log_energy,
+    .logit = logit,
     .pad = pad,
     .unpad = unpad,
     .fill = fill,

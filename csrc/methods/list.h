@@ -5,10 +5,12 @@
     METHOD(max_product)      \
     METHOD(mixed_product)    \
     METHOD(mean_field)       \
-    METHOD(tap)
+    METHOD(tap)              \
+    METHOD(bethe)
 #endif
 
 #ifdef CRBM_DEFINE_METHODS        /* by solver.c, which is compiled for each real type */
+#include "methods/bethe.h"
 #include "methods/max_product.h"
 #include "methods/mean_field.h"
 #include "methods/mixed_product.h"
