@@ -8,7 +8,7 @@ References
 from __future__ import annotations
 
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +18,12 @@ from crbm_fast import _algebra
 from crbm_fast import _validation as check
 from crbm_fast._errors import ArgumentError
 from crbm_fast.annealing import ais
-from crbm_fast.inference import METHODS, Engine, covariance, independent_draws
+from crbm_fast.inference import Beliefs, Engine, covariance, independent_draws
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-_DESCENT = "bethe" if "bethe" in METHODS else "sum-product"
-_METHODS = tuple(dict.fromkeys(("sum-product", _DESCENT, "mean-field", "tap")))
+_METHODS = ("sum-product", "bethe", "mean-field", "tap")
 
 # A model with as many units on its smaller side is enumerated, in about a second per instance.
 _MAX_ENUMERATED = 20
@@ -68,9 +67,12 @@ class Assessment:
     n_starts : int
         The random starts of each instance.
     fixed_points : (M,) int
-        How many different fixed points they have led to; starts that have not converged do not count.
+        How many different minima of the Bethe free energy they, plain BP and descent have led to; what has not
+        converged does not count.
     distance : (M,)
         The largest difference of a tau_v between two of them; 0 for one.
+    minimum : (M,) bool
+        Whether the answer is at a minimum of the Bethe free energy, not at a saddle.
     inconsistency : (M,)
         The mean difference between the variances of the v_i by linear response (`covariance`) and tau_v (1 - tau_v).
     saturated : (M,)
@@ -93,6 +95,7 @@ class Assessment:
     n_starts: int
     fixed_points: NDArray[np.intp]
     distance: NDArray[np.float64]
+    minimum: NDArray[np.bool_]
     inconsistency: NDArray[np.float64]
     saturated: NDArray[np.float64]
 
@@ -104,7 +107,7 @@ class Assessment:
     @property
     def log_z_error(self) -> NDArray[np.float64]:
         """Bethe's log Z minus that of the reference, (M,)."""
-        return self.log_z[_DESCENT] - self.log_z[self.reference]
+        return self._answer(self.log_z) - self.log_z[self.reference]
 
     @property
     def reference_holds(self) -> NDArray[np.bool_]:
@@ -115,18 +118,19 @@ class Assessment:
 
     @property
     def marginals_trusted(self) -> NDArray[np.bool_]:
+        trusted: NDArray[np.bool_] = self._answer(self.converged) & self.minimum
         if self.tree:
-            return self.converged[_DESCENT]
-        trusted: NDArray[np.bool_] = self.converged[_DESCENT] & (self.fixed_points == 1)
+            return trusted
+        trusted = trusted & (self.fixed_points == 1)
         if self.reference == "exact":
-            return trusted & (self.difference(_DESCENT, "exact")[0] <= _MARGINALS)
+            return trusted & (self._apart(self._answer(self.tau_v), self.tau_v["exact"])[0] <= _MARGINALS)
         complete = self.reference_holds & (self.log_z_error >= -self._tolerance())
         return trusted & complete & (self.inconsistency <= _MARGINALS)
 
     @property
     def log_z_trusted(self) -> NDArray[np.bool_]:
         if self.tree:
-            return self.converged[_DESCENT]
+            return self._answer(self.converged)
         trusted: NDArray[np.bool_] = self.reference_holds & self._log_z_agrees()
         return trusted if self.reference == "exact" else trusted & (self.fixed_points == 1)
 
@@ -134,8 +138,15 @@ class Assessment:
         """The mean and the largest difference of tau_v between two methods, each (M,)."""
         for name, method in (("first", first), ("second", second)):
             check.check_choice(name, method, tuple(self.tau_v))
-        apart = np.abs(self.tau_v[first] - self.tau_v[second].astype(np.float64))
+        return self._apart(self.tau_v[first], self.tau_v[second])
+
+    @staticmethod
+    def _apart(x: NDArray[Any], y: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        apart = np.abs(x - y.astype(np.float64))
         return apart.mean(axis=1), apart.max(axis=1)
+
+    def _answer(self, by_method: dict[str, NDArray[Any]]) -> NDArray[Any]:
+        return bethe_answer(by_method, self.converged["sum-product"])
 
     def _tolerance(self) -> NDArray[np.float64]:
         """The difference from the reference at which log Z is still said to agree, (M,)."""
@@ -149,7 +160,7 @@ class Assessment:
         """Where AIS is below a lower bound of log Z."""
         bound = self.log_z["mean-field"]
         if self.balanced:
-            bound = np.maximum(bound, self.log_z[_DESCENT])
+            bound = np.maximum(bound, self.log_z["bethe"])
         missed: NDArray[np.bool_] = self.log_z["ais"] < bound - np.maximum(_STD_ERRORS * self.std_error, _NATS)
         return missed
 
@@ -159,7 +170,7 @@ class Assessment:
         found = [
             _say(self.converged["sum-product"], "Plain BP converges", "Plain BP does not converge"),
             _say(
-                self.converged[_DESCENT],
+                self.converged["bethe"],
                 "Descent on the Bethe free energy converges",
                 "Descent on the Bethe free energy does not converge",
             ),
@@ -209,7 +220,7 @@ class Assessment:
 
     def _about_marginals(self) -> str:
         if self.reference == "exact":
-            mean, most = self.difference(_DESCENT, "exact")
+            mean, most = self._apart(self._answer(self.tau_v), self.tau_v["exact"])
             return f"Bethe's tau_v differ from the truth by {mean.max():.4f} in the mean and {most.max():.4f} at most."
         small = _say(
             self.inconsistency <= _MARGINALS, "Cycles change marginals little", "Cycles may change marginals much"
@@ -220,7 +231,7 @@ class Assessment:
         return f"Assessment({len(self.instances)} of {self.n_instances} instances)"
 
     def __str__(self) -> str:
-        nearest = "exact" if self.reference == "exact" else _DESCENT
+        nearest = "exact" if self.reference == "exact" else "bethe"
         name = {"exact": "exact", "ais": "AIS"}[self.reference]
         rows = [("method", "log Z", f"- {name}", "tau_v mean", f"max from {nearest}", "converged", "residual")]
         for method in self.tau_v:
@@ -310,24 +321,25 @@ def assess(
 
     Computes log Z and marginals by plain BP, by descent on the Bethe free energy, mean field, TAP and, up to 20 units
     on the smaller side, enumeration; log Z by annealed importance sampling; and looks for further fixed points from
-    random starts.  Of a batch, `n_instances` are drawn for all this.
+    random starts.  Of a batch, `n_instances` are drawn for all this.  Bethe's answer is that of plain BP where it
+    converges, and that of descent elsewhere.
 
     The verdict follows from these rules:
 
     - Bethe is exact if the non-zero weights make no cycle.  Its log Z is a lower bound if flipping units (v to 1 - v)
       makes W non-negative ([1]_), that is if every cycle has an even number of negative weights.
-    - Two fixed points are different if a belief differs by more than 0.01.
+    - Fixed points are minima of the Bethe free energy; two are different if a belief differs by more than 0.01.
     - The reference for log Z is enumeration, else AIS.  AIS cannot judge where its standard error is above 0.3, or
       where it is lower than a lower bound of log Z (mean field's, or a proven one) by more than 3 standard errors and
       0.1.
     - log Z is trusted if the reference can judge and Bethe's differs from it by at most 0.1 or 3 standard errors; where
       the reference is AIS, which may miss the same mode as BP, only if there is one fixed point.
-    - Marginals are trusted if descent converged, all starts that converged lead to one fixed point and tau_v is at most
-      0.01 from enumeration in the mean.
+    - Marginals are trusted if Bethe's converged, to a minimum of the Bethe free energy, no start led to another and
+      tau_v is at most 0.01 from enumeration in the mean.
     - Without enumeration two things stand in for that error: variances by linear response, which must be at most 0.01
       from tau_v (1 - tau_v) in the mean, as they differ where cycles matter; and AIS, which must be able to judge and
       must not find more probability, that is a log Z higher than Bethe's by more than 0.1 or 3 standard errors.
-    - On trees, both are trusted if descent converged.
+    - On trees, both are trusted if Bethe's converged.
 
     Parameters
     ----------
@@ -376,9 +388,15 @@ def assess(
     found = {name: engine.run(v, h, method=name, max_iter=max_iter, tol=tol, log_z=True) for name in names}
     sampled = ais(engine.W, v, h, n_chains=n_chains, n_betas=n_betas, seed=seed, n_threads=engine.n_threads)
     balanced, tree = signs_and_cycles(engine.W)
-    counts, apart = _fixed_points(engine, v, h, n_starts, max_iter, tol, seed)
-    tau_v = found[_DESCENT].tau_v.astype(np.float64)
-    response = covariance(engine.W, v, h, beliefs=found[_DESCENT], n_threads=engine.n_threads)
+    plain, descent = found["sum-product"], found["bethe"]
+    tau_v, tau_h = (
+        bethe_answer({"sum-product": x, "bethe": y}, plain.converged)
+        for x, y in ((plain.tau_v, descent.tau_v), (plain.tau_h, descent.tau_h))
+    )
+    answer = replace(plain, tau_v=tau_v, tau_h=tau_h)
+    tau_v = tau_v.astype(np.float64)
+    counts, apart = _fixed_points(engine, v, h, (plain, descent), n_starts, max_iter, tol, seed)
+    response = covariance(engine.W, v, h, beliefs=answer, n_threads=engine.n_threads)
     variances = np.diagonal(response.v_v, axis1=1, axis2=2)
     return Assessment(
         instances=rows,
@@ -393,6 +411,7 @@ def assess(
         n_starts=n_starts,
         fixed_points=counts,
         distance=apart,
+        minimum=response.minimum,
         inconsistency=np.abs(variances - tau_v * (1 - tau_v)).mean(axis=1),
         saturated=(np.minimum(tau_v, 1 - tau_v) <= _SATURATED).mean(axis=1),
     )
@@ -429,10 +448,23 @@ def signs_and_cycles(W: NDArray[Any]) -> tuple[bool, bool]:
     return balanced, int(np.count_nonzero(signs)) == sum(W.shape) - components
 
 
+def bethe_answer(by_method: dict[str, NDArray[Any]], plain_converged: NDArray[np.bool_]) -> NDArray[Any]:
+    """What plain BP says where it converged, and descent elsewhere, of values (M,) or (M, n) by method."""
+    plain, descent = by_method["sum-product"], by_method["bethe"]
+    return np.where(plain_converged.reshape(-1, *[1] * (plain.ndim - 1)), plain, descent)
+
+
 def _fixed_points(
-    engine: Engine, b1: NDArray[Any], b2: NDArray[Any], n_starts: int, max_iter: int, tol: float, seed: int
+    engine: Engine,
+    b1: NDArray[Any],
+    b2: NDArray[Any],
+    known: tuple[Beliefs, ...],
+    n_starts: int,
+    max_iter: int,
+    tol: float,
+    seed: int,
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """How many different fixed points descent finds from random states, and the largest difference of their tau_v."""
+    """How many minima descent finds from random states beside the known ones, and the largest difference of tau_v."""
     nv, dtype = engine.shape[0], engine.dtype
     v = independent_draws(np.zeros((n_starts, nv), dtype), seed)
     counts, apart = np.zeros(len(b1), np.intp), np.zeros(len(b1))
@@ -445,12 +477,18 @@ def _fixed_points(
         _algebra.product(tau_v, tau_h, engine.W, transpose_b=True, beta=1, n_threads=engine.n_threads)
         _algebra.logistic(tau_v)
         init = np.concatenate([tau_v, tau_h], axis=1)
-        init = init if METHODS[_DESCENT].state == "units" else v[:, :, None] * engine.W
-        b = engine.run(np.tile(b1[n], (n_starts, 1)), b2[n], method=_DESCENT, init=init, max_iter=max_iter, tol=tol)
+        b = engine.run(np.tile(b1[n], (n_starts, 1)), b2[n], method="bethe", init=init, max_iter=max_iter, tol=tol)
+        reached = [np.concatenate([x.tau_v[n], x.tau_h[n]]) for x in known if x.converged[n]]
         kept: list[NDArray[Any]] = []
-        for tau in np.concatenate([b.tau_v, b.tau_h], axis=1)[b.converged]:
+        for tau in (*reached, *np.concatenate([b.tau_v, b.tau_h], axis=1)[b.converged]):
             if all(np.abs(tau - other).max() > _APART for other in kept):
                 kept.append(tau)
+        if kept:
+            points = np.array(kept)
+            beliefs = replace(b, tau_v=points[:, :nv], tau_h=points[:, nv:])
+            rows = np.tile(b1[n], (len(points), 1))
+            stable = covariance(engine.W, rows, b2[n], visible=(), beliefs=beliefs, n_threads=engine.n_threads)
+            kept = list(points[stable.minimum])
         counts[n] = len(kept)
         apart[n] = max((np.abs(x[:nv] - y[:nv]).max() for x, y in combinations(kept, 2)), default=0)
     return counts, apart

@@ -78,8 +78,9 @@ class Covariances:
     h_h : (m, nh)
         Cov(h_j, h_l) for the chosen hidden units j.
     residual : float or (N,) float64
-        How far the beliefs are from a fixed point: the largest change of a belief that would make one unit stationary
-        while the others stay, to first order.
+        How far the beliefs are from a fixed point: the largest difference between a belief and the one that its
+        neighbours call for, beyond what the rounding of the beliefs explains, which is much where |W| is above about
+        60, or 25 in float32.
     converged : bool or (N,) bool
         Whether `residual <= tol`.
     minimum : bool or (N,) bool
@@ -122,8 +123,9 @@ def covariance(
         The units whose covariances with all units are wanted: anything that is an index of an axis of nv, or nh, units.
         By default all visible ones and no hidden one.
     beliefs : Beliefs, optional
-        A fixed point, of sum-product BP and of these arguments.  By default it is computed.  How far beliefs are from a
-        fixed point is told in `residual`; elsewhere the result is the inverse of the same Hessian and no derivative.
+        A fixed point, of sum-product BP and of these arguments.  By default it is computed, by plain BP or where that
+        does not converge by descent on the Bethe free energy.  How far beliefs are from a fixed point is told in
+        `residual`; elsewhere the result is the inverse of the same Hessian and no derivative.
     consistent : bool
         Linear response does not give exactly tau (1 - tau) as the variance of a unit, except on trees; the difference
         tells how much loops matter.  True keeps its correlations and takes the variances tau (1 - tau) of the beliefs.
@@ -172,10 +174,11 @@ def covariance(
         problem = f"needs the variances of all units; W has {min(nv, nh)} units on its smaller side"
         raise ArgumentError("consistent", problem, f"expected at most {_MAX_DENSE}", True)
     if beliefs is None:
-        found = engine.run(b1, b2, evidence=evidence, max_iter=5000, tol=1e-10)
-        tau_v, tau_h = found.tau_v, found.tau_h
+        tau_v, tau_h = _fixed_points(engine, b1, b2, evidence)
     else:
         tau_v, tau_h = _checked_beliefs(beliefs, b1, b2, single)
+    rounding = float(np.finfo(tau_v.dtype).eps)
+    tau_v, tau_h = tau_v.astype(np.float64), tau_h.astype(np.float64)
     if evidence is not None:
         b1 = clamp(evidence, b1, single)[0]
     N = len(b1)
@@ -187,7 +190,7 @@ def covariance(
     }
     residual, minimum = np.empty(N), np.empty(N, np.bool_)
     for n in range(N):
-        hessian = _Hessian(engine.W, b1[n], b2[n], tau_v[n], tau_h[n])
+        hessian = _Hessian(engine.W, b1[n], b2[n], tau_v[n], tau_h[n], rounding)
         residual[n], minimum[n] = hessian.residual, hessian.minimum
         scales = hessian.scales(consistent)
         for side, units in enumerate(chosen):
@@ -221,13 +224,24 @@ def _chosen(name: str, index: Any, n: int) -> NDArray[np.intp]:
         raise ArgumentError(name, f"is no index of {n} units: {error}", value=index) from error
 
 
-def _checked_beliefs(beliefs: Any, b1: Array, b2: Array, single: bool) -> tuple[Array, Array]:
-    """tau_v (N, nv) and tau_h (N, nh) of the user's beliefs."""
+def _fixed_points(engine: Engine, b1: Array, b2: Array, evidence: Any) -> tuple[Array, Array]:
+    """tau_v and tau_h of plain BP, or of descent on the Bethe free energy where that does not converge."""
+    plain = engine.run(b1, b2, evidence=evidence, max_iter=1000, tol=1e-10)
+    if plain.converged.all():
+        return plain.tau_v, plain.tau_h
+    descent = engine.run(b1, b2, method="bethe", evidence=evidence, max_iter=5000, tol=1e-10)
+    kept = plain.converged[:, np.newaxis]
+    return np.where(kept, plain.tau_v, descent.tau_v), np.where(kept, plain.tau_h, descent.tau_h)
+
+
+def _checked_beliefs(beliefs: Any, b1: Array, b2: Array, single: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+    """tau_v (N, nv) and tau_h (N, nh) of the user's beliefs, in the precision they came in."""
     if not isinstance(beliefs, Beliefs):
         raise ArgumentTypeError("beliefs", f"is {type(beliefs).__name__}", "expected Beliefs, such as infer returns")
     found = []
     for name, biases in (("tau_v", b1), ("tau_h", b2)):
-        tau = check.as_float(f"beliefs.{name}", getattr(beliefs, name), np.dtype(np.float64), once=True)
+        given = check.as_numeric(f"beliefs.{name}", getattr(beliefs, name))
+        tau = check.as_float(f"beliefs.{name}", given, check.check_dtype(None, given), once=True)
         wanted = biases.shape[1:] if single else biases.shape
         if tau.shape != wanted:
             raise ArgumentError(f"beliefs.{name}", f"has shape {tau.shape}", f"expected {wanted}")
@@ -254,11 +268,11 @@ class _Edges:
         self.P = P + self.e
 
     def couplings(self) -> Array:
-        """K."""
+        """|K|, at most 1e17."""
         top = np.sqrt(self.a * self.a_is_0 * self.b * self.b_is_0) * self.c
         K = np.zeros_like(self.W)
-        np.divide(top, np.maximum(self.R, top / _MAX_COUPLING), out=K, where=top > 0)
-        return np.where(self.positive, K, -K)
+        np.divide(top, np.maximum(self.R, 1e-17 * top), out=K, where=top > 0)
+        return K
 
     def log_messages(self) -> Array:
         """log q = log(1 + al rho), of the messages h -> v."""
@@ -276,15 +290,20 @@ class _Edges:
 class _Hessian:
     """The scaled Hessian of the Bethe free energy at the beliefs of one RBM, ready to solve with."""
 
-    def __init__(self, W: Array, b1: Array, b2: Array, a: Array, b: Array) -> None:
+    def __init__(self, W: Array, b1: Array, b2: Array, a: Array, b: Array, rounding: float) -> None:
         nv, nh = W.shape
         K = np.empty((nv, nh))
-        sums_v, fields_v, sums_h, fields_h = np.zeros(nv), b1.copy(), np.zeros(nh), b2.copy()
+        sums_v, fields_v, slopes_v = np.zeros(nv), b1.copy(), np.zeros(nv)
+        sums_h, fields_h, slopes_h = np.zeros(nh), b2.copy(), np.zeros(nh)
         rows = max(1, _BLOCK // max(1, nh))
         for at in (slice(i, i + rows) for i in range(0, nv, rows)):
             edges = _Edges(W[at], a[at], b)
-            K[at] = edges.couplings()
-            K_r = 2 * K[at] ** 2 / (1 + np.hypot(1, 2 * K[at]))
+            size = edges.couplings()
+            slopes_v[at] += size.sum(axis=1)
+            slopes_h += size.sum(axis=0)
+            np.minimum(size, _MAX_COUPLING, out=size)
+            K[at] = np.copysign(size, W[at])
+            K_r = 2 * size**2 / (1 + np.hypot(1, 2 * size))
             sums_v[at] += K_r.sum(axis=1)
             sums_h += K_r.sum(axis=0)
             fields_v[at] += edges.log_messages().sum(axis=1)
@@ -292,8 +311,11 @@ class _Hessian:
             fields_h += _Edges(W[at].T, b, a[at]).log_messages().sum(axis=1)
         self._a, self._b = a, b
         self._d_v, self._d_h = 1 + sums_v, 1 + sums_h
-        steps = (expit(fields_v) - a) / self._d_v, (expit(fields_h) - b) / self._d_h
-        self.residual = max(np.abs(step).max(initial=0) for step in steps)
+        self.residual = 0.0
+        for tau, field, slope in ((a, fields_v, slopes_v), (b, fields_h, slopes_h)):
+            # The derivative of expit(field) by beliefs is about the sum of |K|; beliefs carry the rounding of fields.
+            off = np.abs(expit(field) - tau) - 8 * rounding * (1 + np.abs(W).max(initial=0)) * (1 + slope)
+            self.residual = max(self.residual, float(off.max(initial=0)))
         self._h_small = nh <= nv
         # The sides by size: eliminating the larger one leaves a matrix of the smaller one's size.
         self._K = K if self._h_small else K.T

@@ -181,10 +181,20 @@ def test_beliefs_that_are_no_fixed_point_are_told(rng):
     good = cf.covariance(W, b1, b2, beliefs=beliefs_at(W, b1, b2))
     assert good.converged
     assert good.residual < 1e-12
-    # the residual is the distance: a small push of one belief is seen in its size
+    # a small push of one belief is seen in its size
     b = beliefs_at(W, b1, b2)
     b.tau_v[2] += 1e-4
-    assert 5e-5 < cf.covariance(W, b1, b2, beliefs=b).residual < 2e-4
+    assert 5e-5 < cf.covariance(W, b1, b2, beliefs=b).residual < 1e-3
+
+
+def test_a_strong_tie_hides_no_distance():
+    """Two units that a weight of 40 ties, both 0.3 from their belief: neither can move alone."""
+    W, b1, b2 = np.array([[40.0]]), np.array([-20.0]), np.array([-20.5])
+    good = cf.infer(W, b1, b2, dtype="float64")
+    assert cf.covariance(W, b1, b2, beliefs=good).residual < 1e-6
+    bad = cf.Beliefs(good.tau_v + 0.3, good.tau_h + 0.3, 0, True, 0.0)
+    with pytest.warns(cf.ConvergenceWarning, match="no fixed point"):
+        assert cf.covariance(W, b1, b2, beliefs=bad).residual > 0.1
 
 
 def test_a_saddle_is_told():
