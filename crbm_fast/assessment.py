@@ -66,6 +66,8 @@ class Assessment:
         Whether the non-zero weights make no cycle, so that Bethe is exact.
     n_starts : int
         The random starts of each instance.
+    starts_converged : (M,) int
+        How many of them converged.
     fixed_points : (M,) int
         How many different minima of the Bethe free energy they, plain BP and descent have led to; what has not
         converged does not count.
@@ -93,6 +95,7 @@ class Assessment:
     balanced: bool
     tree: bool
     n_starts: int
+    starts_converged: NDArray[np.intp]
     fixed_points: NDArray[np.intp]
     distance: NDArray[np.float64]
     minimum: NDArray[np.bool_]
@@ -118,21 +121,20 @@ class Assessment:
 
     @property
     def marginals_trusted(self) -> NDArray[np.bool_]:
-        trusted: NDArray[np.bool_] = self._answer(self.converged) & self.minimum
+        trusted: NDArray[np.bool_] = self._answer(self.converged)
         if self.tree:
             return trusted
-        trusted = trusted & (self.fixed_points == 1)
         if self.reference == "exact":
             return trusted & (self._apart(self._answer(self.tau_v), self.tau_v["exact"])[0] <= _MARGINALS)
         complete = self.reference_holds & (self.log_z_error >= -self._tolerance())
-        return trusted & complete & (self.inconsistency <= _MARGINALS)
+        return trusted & self.minimum & self._one_fixed_point() & complete & (self.inconsistency <= _MARGINALS)
 
     @property
     def log_z_trusted(self) -> NDArray[np.bool_]:
         if self.tree:
             return self._answer(self.converged)
         trusted: NDArray[np.bool_] = self.reference_holds & self._log_z_agrees()
-        return trusted if self.reference == "exact" else trusted & (self.fixed_points == 1)
+        return trusted if self.reference == "exact" else trusted & self._one_fixed_point()
 
     def difference(self, first: str, second: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """The mean and the largest difference of tau_v between two methods, each (M,)."""
@@ -147,6 +149,9 @@ class Assessment:
 
     def _answer(self, by_method: dict[str, NDArray[Any]]) -> NDArray[Any]:
         return bethe_answer(by_method, self.converged["sum-product"])
+
+    def _one_fixed_point(self) -> NDArray[np.bool_]:
+        return (self.fixed_points == 1) & (2 * self.starts_converged >= self.n_starts)
 
     def _tolerance(self) -> NDArray[np.float64]:
         """The difference from the reference at which log Z is still said to agree, (M,)."""
@@ -195,17 +200,20 @@ class Assessment:
         return "Bethe's log Z is no bound: the signs of W are frustrated."
 
     def _about_fixed_points(self) -> str:
-        one, most = self.fixed_points == 1, int(self.fixed_points.max())
-        starts = f"{self.n_starts} starts lead"
-        several = f"{most} fixed points, with tau_v up to {self.distance.max():.2g} apart"
-        if one.all():
-            return _say(one, f"{starts} to one fixed point")
-        if most <= 1:
-            return _say(~one, f"None of {self.n_starts} starts converges, so fixed points are not known,")
-        if len(one) == 1:
-            return f"{starts} to {several}."
-        said = _say(one, f"{starts} to one fixed point", f"{starts} to more than one fixed point")
-        return f"{said} At most {several}."
+        most, starts = int(self.fixed_points.max()), f"from {self.n_starts} starts"
+        found = f"is found {starts}"
+        apart = f"with tau_v up to {self.distance.max():.2g} apart"
+        if most == 0:
+            said = _say(self.fixed_points == 0, f"No fixed point {found}")
+        elif most == 1:
+            said = _say(self.fixed_points == 1, f"One fixed point {found}")
+        elif len(self.fixed_points) == 1:
+            said = f"{most} fixed points are found {starts}, {apart}."
+        else:
+            said = _say(self.fixed_points > 1, f"More than one fixed point {found}")
+            said = f"{said} At most {most}, {apart}."
+        least = int(self.starts_converged.min())
+        return said if least == self.n_starts else f"{said} As few as {least} of the starts converge."
 
     def _about_log_z(self) -> str:
         name = {"exact": "enumeration", "ais": "AIS"}[self.reference]
@@ -332,13 +340,15 @@ def assess(
     - The reference for log Z is enumeration, else AIS.  AIS cannot judge where its standard error is above 0.3, or
       where it is lower than a lower bound of log Z (mean field's, or a proven one) by more than 3 standard errors and
       0.1.
+    - There is one fixed point if at least half of the starts converged, and no two of them, plain BP and descent ended
+      at different ones.
     - log Z is trusted if the reference can judge and Bethe's differs from it by at most 0.1 or 3 standard errors; where
       the reference is AIS, which may miss the same mode as BP, only if there is one fixed point.
-    - Marginals are trusted if Bethe's converged, to a minimum of the Bethe free energy, no start led to another and
-      tau_v is at most 0.01 from enumeration in the mean.
-    - Without enumeration two things stand in for that error: variances by linear response, which must be at most 0.01
-      from tau_v (1 - tau_v) in the mean, as they differ where cycles matter; and AIS, which must be able to judge and
-      must not find more probability, that is a log Z higher than Bethe's by more than 0.1 or 3 standard errors.
+    - With enumeration, marginals are trusted if Bethe's converged and its tau_v are at most 0.01 from the truth in the
+      mean.
+    - Without, marginals are trusted if Bethe's converged to a minimum, there is one fixed point, variances by linear
+      response are at most 0.01 from tau_v (1 - tau_v) in the mean, as they differ where cycles matter, and AIS can
+      judge and does not find more probability, that is a log Z above Bethe's by more than 0.1 or 3 standard errors.
     - On trees, both are trusted if Bethe's converged.
 
     Parameters
@@ -395,7 +405,7 @@ def assess(
     )
     answer = replace(plain, tau_v=tau_v, tau_h=tau_h)
     tau_v = tau_v.astype(np.float64)
-    counts, apart = _fixed_points(engine, v, h, (plain, descent), n_starts, max_iter, tol, seed)
+    starts_converged, counts, apart = _fixed_points(engine, v, h, (plain, descent), n_starts, max_iter, tol, seed)
     response = covariance(engine.W, v, h, beliefs=answer, n_threads=engine.n_threads)
     variances = np.diagonal(response.v_v, axis1=1, axis2=2)
     return Assessment(
@@ -409,6 +419,7 @@ def assess(
         balanced=balanced,
         tree=tree,
         n_starts=n_starts,
+        starts_converged=starts_converged,
         fixed_points=counts,
         distance=apart,
         minimum=response.minimum,
@@ -463,11 +474,11 @@ def _fixed_points(
     max_iter: int,
     tol: float,
     seed: int,
-) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """How many minima descent finds from random states beside the known ones, and the largest difference of tau_v."""
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.float64]]:
+    """Descent from random states: how many converge, how many minima they and the known beliefs are, how far apart."""
     nv, dtype = engine.shape[0], engine.dtype
     v = independent_draws(np.zeros((n_starts, nv), dtype), seed)
-    counts, apart = np.zeros(len(b1), np.intp), np.zeros(len(b1))
+    counts, starts_converged, apart = np.zeros(len(b1), np.intp), np.zeros(len(b1), np.intp), np.zeros(len(b1))
     for n in range(len(b1)):
         tau_h, tau_v = np.tile(b2[n], (n_starts, 1)), np.tile(b1[n], (n_starts, 1))
         # tau_h = logistic(v W + b2), tau_v = logistic(tau_h W' + b1)
@@ -489,6 +500,6 @@ def _fixed_points(
             rows = np.tile(b1[n], (len(points), 1))
             stable = covariance(engine.W, rows, b2[n], visible=(), beliefs=beliefs, n_threads=engine.n_threads)
             kept = list(points[stable.minimum])
-        counts[n] = len(kept)
+        counts[n], starts_converged[n] = len(kept), b.converged.sum()
         apart[n] = max((np.abs(x[:nv] - y[:nv]).max() for x, y in combinations(kept, 2)), default=0)
-    return counts, apart
+    return starts_converged, counts, apart

@@ -1,7 +1,7 @@
 """Every claim of an assessment, on a model that is made to have the property, and on one that has it not."""
 
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import product
 
 import numpy as np
@@ -26,6 +26,18 @@ def two_modes(nv, nh, rng):
 
 def flipped(W, rng):
     return W * rng.choice([-1, 1], (W.shape[0], 1)) * rng.choice([-1, 1], W.shape[1])
+
+
+def twice(answer):
+    """The answer for two instances, from that for one; fields of another length are left as they are."""
+    double = {
+        name: {key: np.repeat(x, 2, axis=0) for key, x in value.items()} if isinstance(value, dict) else value
+        for name, value in ((field.name, getattr(answer, field.name)) for field in fields(answer))
+    }
+    return replace(
+        answer,
+        **{name: np.repeat(x, 2) if isinstance(x, np.ndarray) and len(x) == 1 else x for name, x in double.items()},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -134,11 +146,35 @@ def test_two_modes_are_found(nh, rng):
     answer = cf.assess(*two_modes(64, nh, rng), **FAST)
     assert answer.fixed_points.tolist() == [2]
     assert answer.distance[0] > 0.99
-    assert "20 starts lead to 2 fixed points, with tau_v up to 1 apart." in answer.verdict
+    assert "2 fixed points are found from 20 starts, with tau_v up to 1 apart." in answer.verdict
     assert answer.verdict[-2:] == ["Do not trust the marginals.", "Do not trust log Z."]
     if nh == 16:
         assert answer.log_z_error[0] == pytest.approx(-np.log(2), abs=1e-3)
         assert answer.difference("bethe", "exact")[0] > 0.49
+
+
+def test_what_is_said_of_fixed_points(weak):
+    cases = (
+        (
+            [0, 0],
+            [0, 5],
+            "No fixed point is found from 20 starts on all 2 instances. As few as 0 of the starts converge.",
+        ),
+        ([1, 0], [20, 20], "One fixed point is found from 20 starts on 1 of 2 instances."),
+        (
+            [1, 3],
+            [20, 20],
+            "More than one fixed point is found from 20 starts on 1 of 2 instances. At most 3, with tau_v",
+        ),
+        (
+            [2, 3],
+            [20, 7],
+            "More than one fixed point is found from 20 starts on all 2 instances. At most 3, with tau_v",
+        ),
+    )
+    for counts, converged, said in cases:
+        found = {"fixed_points": np.array(counts), "starts_converged": np.array(converged)}
+        assert twice(replace(weak, **found)).verdict[3].startswith(said)
 
 
 def test_one_mode_is_one_fixed_point(rng):
@@ -146,7 +182,7 @@ def test_one_mode_is_one_fixed_point(rng):
     answer = cf.assess(W / 20, b1 / 20, b2 / 20, **FAST)
     assert answer.fixed_points.tolist() == [1]
     assert answer.distance.tolist() == [0]
-    assert "20 starts lead to one fixed point." in answer.verdict
+    assert "One fixed point is found from 20 starts." in answer.verdict
 
 
 def test_a_saturated_model(rng):
@@ -179,7 +215,7 @@ def test_plain_bp_that_does_not_converge(rng):
 def test_weights_up_to_the_limit_give_numbers(rng, dtype):
     for weight in (30, 1000, 1e30):
         W = rng.choice([-weight, 0, weight], (6, 5)).astype(dtype)
-        answer = cf.assess(W, rng.choice([-weight, 0, weight], (3, 6)), np.zeros(5), **FAST)
+        answer = cf.assess(W, rng.choice([-weight, 0, weight], (3, 6)), np.zeros(5), max_iter=50, **FAST)
         for values in (*answer.log_z.values(), *answer.tau_v.values(), answer.std_error, answer.inconsistency):
             assert np.isfinite(values).all()
         assert "nan" not in str(answer)
@@ -213,14 +249,20 @@ def test_nothing_wrong_is_trusted(weak, weak_exact):
 
 
 def test_marginals_need_every_condition(weak, weak_exact):
+    for change in (
+        {"fixed_points": np.array([2])},
+        {"fixed_points": np.array([0])},
+        {"starts_converged": np.array([9])},
+        {"minimum": np.array([False])},
+    ):
+        assert not replace(weak, **change).marginals_trusted.any()
+        assert replace(weak_exact, **change).marginals_trusted.all()  # the truth is known
     for answer in (weak, weak_exact):
-        for change in (
-            {"fixed_points": np.array([2])},
-            {"fixed_points": np.array([0])},
-            {"minimum": np.array([False])},
-            {"converged": answer.converged | {"bethe": np.array([False]), "sum-product": np.array([False])}},
-        ):
-            assert not replace(answer, **change).marginals_trusted.any()
+        late = answer.converged | {"sum-product": np.array([False])}
+        assert replace(answer, converged=late).marginals_trusted.all()  # by descent
+        late |= {"bethe": np.array([False])}
+        assert not replace(answer, converged=late).marginals_trusted.any()
+    assert replace(weak, starts_converged=np.array([10])).marginals_trusted.all()
     assert replace(weak, inconsistency=np.array([0.0099])).marginals_trusted.all()
     assert not replace(weak, inconsistency=np.array([0.0101])).marginals_trusted.any()
     assert replace(weak_exact, inconsistency=np.array([0.5])).marginals_trusted.all()  # the truth is known
@@ -250,6 +292,7 @@ def test_log_z_needs_every_condition(weak, weak_exact):
     assert not wide.log_z_trusted.any()
     assert "AIS cannot judge log Z, as its standard error is up to 0.31." in wide.verdict
     assert not replace(level, fixed_points=np.array([2])).log_z_trusted.any()
+    assert not replace(level, starts_converged=np.array([9])).log_z_trusted.any()
     exact = replace(weak_exact, fixed_points=np.array([2]), std_error=np.array([0.9]))
     assert exact.log_z_trusted.all()  # enumeration misses nothing
     off = replace(exact, log_z=changed(exact.log_z, "exact", 0.15))

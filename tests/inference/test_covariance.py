@@ -231,12 +231,12 @@ def test_at_a_critical_point_responses_are_large_and_finite():
 def test_extremes_stay_finite(weight, bias, dense, rng, monkeypatch):
     if not dense:
         monkeypatch.setattr(module, "_MAX_DENSE", 1)
-    for shape in [(5, 6), (6, 5), (1, 4), (4, 1)]:
+    for shape in [(5, 6), (4, 1)]:
         W = rng.choice([-weight, 0, weight, weight / 3], shape)
         b1, b2 = (rng.choice([-bias, 0.0, bias], (3, n)) for n in shape)
         b1[1:] -= W.sum(1) / 2  # centred: units that strong weights tie, undecided
         b2[1:] -= W.sum(0) / 2
-        beliefs = [None, cf.infer(W, b1, b2, max_iter=3)]
+        beliefs = [cf.infer(W, b1, b2, max_iter=n) for n in (3, 100)]
         corners = rng.choice([0.0, 0.5, 0.5 + 2**-53, 1.0, 1e-300], (3, sum(shape)))
         beliefs.append(cf.Beliefs(corners[:, : shape[0]], corners[:, shape[0] :], 0, True, 0.0))
         for given in beliefs:
