@@ -60,6 +60,7 @@ typedef struct crbm_rows {
     void *scratch;        /*        (ld,) column products; descend_*: (2, ld)                                */
     void *theta_v;        /* IN OUT (rows,) descend_* alone: logit of tau_v, in place of msg, cond and tau_v */
     double kappa;         /* descend_* alone: cosh(max|W| / 4)^2, or 0 where that is too large               */
+    double relax;         /* descend_* alone: 0 <= relax < 1, how much longer a step may be                  */
     ptrdiff_t rows;       /* 1 <= rows <= CRBM_GROUP                                                         */
     ptrdiff_t nh, ld;
     double max_weight;    /* max |W_ij|, for sum_* at most the table's; how many factors share one logarithm   */
@@ -116,7 +117,7 @@ typedef struct crbm_kernels {
     void (*descend_group)(crbm_rows *r);
     void (*descend_log_group)(crbm_rows *r);
     double (*descend_close)(void *theta_h, void *tau_h0, void *tau_h1, const void *b2, const void *part,
-                            ptrdiff_t groups, ptrdiff_t nh, ptrdiff_t ld, double kappa);
+                            ptrdiff_t groups, ptrdiff_t nh, ptrdiff_t ld, double kappa, double relax);
     /* Gamma (rows, nh) := or += the pairwise beliefs that theta_v and theta_h imply. */
     void (*descend_gamma)(void *gamma, const crbm_rows *r, int add);
     void (*descend_log_gamma)(void *gamma, const crbm_rows *r, int add);

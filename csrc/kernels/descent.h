@@ -30,6 +30,14 @@
  * passes the root; the step is the longer.  Near the root both are Newton's.  F falls in every half of an alternation,
  * whatever the weights, without a line search, without damping and without a look at F.
  *
+ * OVER-RELAXATION.  Near its end an alternation is a step of Gauss and Seidel's method in two blocks, whose rate of
+ * convergence improves from lambda to about its square root if each step x is made longer, (1 + omega) x with omega < 1.
+ * Let y = 2 (1 + T) x.  Along a path of 2 x, |d log a(1-a)| <= 1 and |d log g'| <= T, which grows as above, so that
+ * a (1-a) g' changes by a factor between 1 - y and 1 / (1 - y).  What F falls before the root is then more than what it
+ * rises behind if omega^2 <= 1 - y: F falls still with omega <= 1 - y.  With omega = (t - 1) / (t + 39) in alternation t,
+ * at most 0.8, random RBMs with weights from N(0, 0.1) to N(0, 3) take half the alternations in the mean, and the slowest
+ * a quarter (793 -> 200).
+ *
  * Tried and lost: Newton's step alone (from N(0, 1) at 300x100 on it never converges), either bound alone (2 to 5 times
  * the alternations at N(0, 3)), several steps per half (no fewer sweeps).
  */
@@ -144,40 +152,45 @@ INLINE vreal log_add(vreal a, vreal b)        /* log(exp(a) + exp(b)), not both 
 }
 
 typedef struct log_edge {
-    vreal w, log_A;           /* |W|, log(exp|W| - 1)                                                            */
-    vreal l1, l0, k1, k0;     /* log of P(v=1), P(v=0), flipped where W < 0, and of P(h=1), P(h=0)               */
-    vreal to_v, to_h;         /* log P(h=1 | v=0) - k1 and log P(v=1 | h=0) - l1                                 */
+    vreal w, l1, l0, k1, k0;  /* |W|; log of P(v=1), P(v=0), flipped where W < 0, and of P(h=1), P(h=0)          */
+    vreal to_v, to_h;         /* log of P(h=1 | v=0) / P(h=1) and of P(v=1 | h=0) / P(v=1)                       */
+    vreal odds_v, odds_h;     /* those + log A: q = 1 + P(h=1) exp(odds_v), m = 1 + P(v=1) exp(odds_h)           */
     vreal log_q, log_m;       /* the messages, v flipped                                                         */
     vreal t;
 } log_edge;
 
-/* All of an edge from W and the logits, of which theta_v may be infinite.  Logarithms of A |u| decide on the sign of P,
- * and every sum is one of positive terms. */
+/* All of an edge from W and the logits, of which theta_v may be infinite.  Every sum is one of positive terms; where
+ * A |u| > 1, P and R are computed divided by A, whose logarithm may be far larger than what is added to it. */
 INLINE log_edge edge_in_logs(vreal W, vreal theta_v, vreal theta_h)
 {
-    const vreal log2 = v_set(R(0.69314718055994530942)), none = v_set(-(real)INFINITY);
-    const vreal zero = v_set(0), theta = v_either(v_above(zero, W), -theta_v, theta_v), gap = theta - theta_h;
+    const vreal log2 = v_set(R(0.69314718055994530942)), none = v_set(-(real)INFINITY), zero = v_set(0);
+    const vreal theta = v_either(v_above(zero, W), -theta_v, theta_v), gap = theta - theta_h;
     const vmask up = v_above(gap, zero);        /* u > 0 */
     log_edge e;
     e.w = v_abs(W);
-    e.log_A = e.w + log_1m_exp(e.w);
     e.l1 = -v_softplus(-theta), e.l0 = -v_softplus(theta);
     e.k1 = -v_softplus(-theta_h), e.k0 = -v_softplus(theta_h);
+    const vreal log_A = e.w + log_1m_exp(e.w);
     const vreal v_alone = e.l1 + e.k0, h_alone = e.l0 + e.k1;
     const vreal same = v_either(up, v_alone, h_alone), cross = v_either(up, h_alone, v_alone);
-    const vreal y = e.log_A + same + log_1m_exp(v_abs(gap));        /* log A |u| */
-    const vmask above = v_above(y, zero);                           /* 1 - A |u| < 0 */
-    const vreal plus = v_softplus(y), minus = v_max(y, zero) + log_1m_exp(v_abs(y));
-    const vreal root = plus + R(0.5) * v_softplus(log2 + log2 + e.log_A + cross - plus - plus);        /* log R */
+    const vreal log_u = same + log_1m_exp(v_abs(gap)), y = log_A + log_u;        /* log |u|, log A |u| */
+    const vmask above = v_above(y, zero);                                        /* 1 - A |u| < 0 */
+    const vreal scale = v_either(above, log_A, zero), rest = log_A - scale, base = v_either(above, log_u, zero);
+    /* logarithms of 1 + A |u|, |1 - A |u||, R, and of R + P for both, less `scale` */
+    const vreal plus = base + v_log1p(v_exp(-v_abs(y))), minus = base + log_1m_exp(v_abs(y));
+    const vreal root = plus + R(0.5) * v_softplus(log2 + log2 + rest + cross - plus - plus - scale);
     const vreal T_plus = log_add(root, plus), T_minus = log_add(root, minus);
-    /* with the belief that 1 + A |u| is for: 2 b / (R + P); with the other, where P <= 0: (R + |P|) / (2 A (1-a)) */
-    const vreal simple = log2 - T_plus, less = log2 - T_minus;
-    const vreal beyond = T_minus - log2 - e.log_A, v_beyond = beyond - h_alone, h_beyond = beyond - v_alone;
-    e.to_v = v_either(up, simple, v_either(above, v_beyond, less));
-    e.to_h = v_either(up, v_either(above, h_beyond, less), simple);
-    e.log_q = v_softplus(e.log_A + e.k1 + e.to_v);
-    e.log_m = v_softplus(e.log_A + e.l1 + e.to_h);
-    const vreal log_t = e.log_A + e.l0 + e.k1 + e.to_v + e.log_A + e.k0 + e.l1 + e.to_h - root;
+    /* 2 / (R + P), and where P <= 0 for one of the two, (R + |P|) / (2 A P(v=0) P(h=1)) or with v and h exchanged */
+    const vreal simple = log2 - T_plus, less = log2 - T_minus, beyond = T_minus - log2 - same;
+    const vreal other = v_either(above, beyond, less);
+    e.to_v = v_either(up, simple - scale, other);
+    e.to_h = v_either(up, other, simple - scale);
+    const vreal simple_odds = simple + rest, other_odds = other + log_A;
+    e.odds_v = v_either(up, simple_odds, other_odds);
+    e.odds_h = v_either(up, other_odds, simple_odds);
+    e.log_q = v_softplus(e.k1 + e.odds_v);
+    e.log_m = v_softplus(e.l1 + e.odds_h);
+    const vreal log_t = v_alone + h_alone + simple_odds + (other + rest) - root;
     e.t = v_exp(v_either(v_above(e.w, zero), log_t, none));
     return e;
 }
@@ -204,7 +217,7 @@ INLINE void descent_column_in_logs(const crbm_rows *a, ptrdiff_t i, real theta_v
         const vreal W = v_load(W_ + j);
         const log_edge e = edge_in_logs(W, v_set(theta_v), v_load(theta_h + j));
         /* W < 0: the message to h with h flipped in place of v, 1 / (1 + A P(v=0 | h=1)) */
-        const vreal m = v_either(v_above(v_set(0), W), -v_softplus(e.log_A + e.l0 + e.to_v), e.log_m);
+        const vreal m = v_either(v_above(v_set(0), W), -v_softplus(e.l0 + e.odds_v), e.log_m);
         v_store(log_m + j, v_load(log_m + j) + m);
         v_store(sum_t + j, v_load(sum_t + j) + e.t);
     }
@@ -213,8 +226,8 @@ INLINE void descent_column_in_logs(const crbm_rows *a, ptrdiff_t i, real theta_v
 /* --- the units ------------------------------------------------------------------------------------------------------ */
 
 /* theta after a step towards the root of g, `target` = theta - g; T = sum_j t_ij up to rounding errors.  kappa = 0: only
- * the first bound. */
-INLINE vreal safe_step(vreal theta, vreal target, vreal T, real kappa)
+ * the first bound.  The step is prolonged by a part of itself, `relax` at most. */
+INLINE vreal safe_step(vreal theta, vreal target, vreal T, real kappa, real relax)
 {
     const vreal far = v_abs(target - theta), floor = v_set((real)(CRBM_REAL == 32 ? 0x1p-20 : 0x1p-48));
     const vreal sum = v_max(T, floor), slope = sum + R(1.0);
@@ -222,6 +235,7 @@ INLINE vreal safe_step(vreal theta, vreal target, vreal T, real kappa)
     if (kappa > 0)
         step = v_max(step, v_log(far * kappa / slope + R(1.0)) * (R(1.0) / kappa));
     step = v_min(v_max(step, v_set(0)), far);
+    step += step * v_min(v_set(relax), v_max(R(1.0) - (slope + slope) * step, v_set(0)));
     return v_either(v_above(target, theta), theta + step, theta - step);
 }
 
@@ -239,7 +253,7 @@ INLINE real step_rows(const crbm_rows *a, ptrdiff_t first, ptrdiff_t count, cons
         const vreal b = v_load_part(b1 + r, live, 0), theta = v_load_part(theta_ + r, live, 0);
         const vreal target = b + v_load_part(field + r, live, 0);
         const vmask clamped = v_above(v_abs(b), v_set((real)(CRBM_REAL == 32 ? 1e35 : 1e305)));
-        const vreal next = v_either(clamped, b, safe_step(theta, target, v_load_part(slope + r, live, 0), kappa));
+        const vreal next = v_either(clamped, b, safe_step(theta, target, v_load_part(slope + r, live, 0), kappa, (real)a->relax));
         change = v_max(change, v_abs(v_logistic(target) - v_logistic(theta)));
         v_store_part(theta_ + r, next, live);
         v_store_part(tau1 + r, v_logistic(next), live);
@@ -316,7 +330,7 @@ static void descend_log_group(crbm_rows *a)
 
 /* The step of every hidden unit: theta_h, tau_h0, tau_h1 (ld,) from part (groups, 2, ld); see close_h. */
 static double descend_close(void *theta_h, void *tau_h0, void *tau_h1, const void *b2, const void *part, ptrdiff_t groups,
-                            ptrdiff_t nh, ptrdiff_t ld, double kappa)
+                            ptrdiff_t nh, ptrdiff_t ld, double kappa, double relax)
 {
     vreal change = v_set(0);
     for (ptrdiff_t j = 0; j < nh; j += LANES) {
@@ -328,7 +342,7 @@ static double descend_close(void *theta_h, void *tau_h0, void *tau_h1, const voi
             target += v_load(log_m + 2 * g * ld);
             T += v_load(sum_t + 2 * g * ld);
         }
-        const vreal next = safe_step(theta, target, T, (real)kappa);
+        const vreal next = safe_step(theta, target, T, (real)kappa, (real)relax);
         change = v_max(change, v_abs(v_logistic(target) - v_logistic(theta)));
         v_store((real *)theta_h + j, next);
         v_store((real *)tau_h1 + j, v_logistic(next));

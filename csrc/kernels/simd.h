@@ -92,7 +92,16 @@ INLINE vreal v_either(vmask where, vreal x, vreal y) { return (vreal)_mm512_mask
 #else
 typedef vint vmask;
 INLINE vmask v_above(vreal a, vreal b) { return a > b; }
-INLINE vreal v_either(vmask where, vreal x, vreal y) { return (vreal)(((vint)x & where) | ((vint)y & ~where)); }
+INLINE vreal v_either(vmask where, vreal x, vreal y)
+{
+#if defined(__x86_64__) && VBYTES == 32 && CRBM_REAL == 32
+    return (vreal)_mm256_blendv_ps((__m256)y, (__m256)x, (__m256)where);
+#elif defined(__x86_64__) && VBYTES == 32
+    return (vreal)_mm256_blendv_pd((__m256d)y, (__m256d)x, (__m256d)where);
+#else
+    return (vreal)(((vint)x & where) | ((vint)y & ~where));
+#endif
+}
 #endif
 
 /* max and min, with x86's rule for NaN (the second operand); callers never pass NaN. */

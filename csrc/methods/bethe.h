@@ -55,6 +55,7 @@ static void bethe_begin(crbm_run *run, work *w, ptrdiff_t first, ptrdiff_t m)
     (void)m;
     w->instance[0] = first;
     e->track = e->blind = e->fill_cond = 0;
+    e->relax = 0;
     e->kappa = p->max_weight < 40 ? c * c : 0;
     if (units) {
         units += first * (nv + nh);
@@ -82,11 +83,12 @@ static void bethe_iterate(crbm_run *run, work *w, ptrdiff_t m, ptrdiff_t t)
 {
     const crbm_problem *p = &run->problem;
     edges *e = &w->edges;
-    (void)m, (void)t;
+    (void)m;
+    e->relax = t < 161 ? (double)(t - 1) / (double)(t + 39) : 0.8;
     const double change = all_groups(run, w, bethe_sweep);
     w->change[0] = larger(change, p->k->descend_close(e->theta_h, e->tau_h0, e->tau_h1,
                                                       (const real *)p->b2 + w->instance[0] * p->nh, e->part,
-                                                      groups_of(p->nv), p->nh, p->ld, e->kappa));
+                                                      groups_of(p->nv), p->nh, p->ld, e->kappa, e->relax));
 }
 
 static double bethe_energy(crbm_run *run, work *w, crbm_rows *r, ptrdiff_t g)

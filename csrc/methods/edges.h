@@ -41,7 +41,7 @@ static size_t lay_edges(work *w, void *start, const crbm_run *run, int team, int
                                                               : e->msg;
     e->part_length = e->scratch_length = p->ld;
     e->theta_v = NULL;
-    e->kappa = 0;
+    e->kappa = e->relax = 0;
     e->part = place_reals(&at, groups * e->part_length);
     e->scratch = place_reals(&at, team * e->scratch_length);
     lay_rows(w, &at, run, team);
@@ -62,7 +62,7 @@ ALWAYS_INLINE double share_of_groups(crbm_run *run, work *w, group_task task, in
     crbm_rows r = {
         .theta_h = e->theta_h, .tau_h0 = e->tau_h0, .tau_h1 = e->tau_h1, .nh = p->nh, .ld = ld,
         .max_weight = p->max_weight, .damping = run->options.damping, .track = e->track,
-        .scratch = e->scratch + i * e->scratch_length, .kappa = e->kappa,
+        .scratch = e->scratch + i * e->scratch_length, .kappa = e->kappa, .relax = e->relax,
     };
     for (ptrdiff_t g = i * groups / w->team; g < (i + 1) * groups / w->team; g++) {
         const ptrdiff_t first = g * CRBM_GROUP;

@@ -28,7 +28,7 @@ typedef struct edges {
     real *scratch;            /* (team, scratch_length)                                                          */
     ptrdiff_t part_length;    /* ld, or more                                                                     */
     ptrdiff_t scratch_length;
-    double kappa;             /* see crbm_rows                                                                   */
+    double kappa, relax;      /* see crbm_rows                                                                   */
     double *edge_sums;        /* (groups,)                                                                       */
     double *thread_change;    /* (team,)                                                                         */
     int track;                /* this sweep measures the change of the messages                                  */
