@@ -129,7 +129,7 @@ def covariance(
     consistent : bool
         Linear response does not give exactly tau (1 - tau) as the variance of a unit, except on trees; the difference
         tells how much loops matter.  True keeps its correlations and takes the variances tau (1 - tau) of the beliefs.
-        With normal weights on 30x10 units that is nearer to the truth by a quarter to a third.
+        With normal weights on 30x10 units that is nearer to the truth by a fifth to a third.
     tol : float
         The residual up to which beliefs are taken for a fixed point.
 
@@ -201,18 +201,23 @@ def covariance(
     converged = residual <= tol
     if not single:
         return Covariances(**blocks, residual=residual, converged=converged, minimum=minimum)
-    if not converged[0]:
-        said = f"the beliefs are no fixed point of BP: residual {residual[0]:.1e} > tol={tol:g}"
-        check.warn(f"{said}; infer with a smaller tol, more iterations or damping", ConvergenceWarning)
-    elif not minimum[0]:
-        said = "the fixed point is a saddle of the Bethe free energy, where linear response gives no covariances"
-        check.warn(f"{said}; infer from another init", ConvergenceWarning)
+    _warn_of(residual[0], bool(minimum[0]), tol)
     told: dict[str, Any] = {
         "residual": float(residual[0]),
         "converged": bool(converged[0]),
         "minimum": bool(minimum[0]),
     }
     return Covariances(**{name: block[0] for name, block in blocks.items()}, **told)
+
+
+def _warn_of(residual: float, minimum: bool, tol: float) -> None:
+    """Warn if beliefs are no fixed point, or a saddle."""
+    if residual > tol:
+        said = f"the beliefs are no fixed point of BP: residual {residual:.1e} > tol={tol:g}"
+        check.warn(f"{said}; infer with a smaller tol, more iterations or damping", ConvergenceWarning)
+    elif not minimum:
+        said = "the fixed point is a saddle of the Bethe free energy, where linear response gives no covariances"
+        check.warn(f"{said}; infer from another init", ConvergenceWarning)
 
 
 def _chosen(name: str, index: Any, n: int) -> NDArray[np.intp]:
