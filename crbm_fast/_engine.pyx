@@ -142,13 +142,14 @@ cdef class Core:
         return self.k.isa.decode()
 
     def run(self, method, b1, b2, Py_ssize_t max_iter, double tol, double damping, *, tau_v, tau_h, n_iter, converged,
-            residual, log_z=None, gamma=None, bint gamma_sum=False, messages=None, init=None,
-            bint visible_first=False, bint warm_start=False):
+            residual, log_z=None, gamma=None, bint gamma_sum=False, bint gamma_add=False, messages=None, init=None,
+            bint visible_first=False, bint warm_start=False, bint defer=False):
         """Run `method` on every row of b1, b2 and write the results into the arrays given.
 
         b1 (N, nv), b2 (N, nh); tau_v (N, nv), tau_h (N, nh), n_iter (N,) int64, converged (N,) bool, residual and
         log_z (N,) float64, gamma (N, nv, nh) or with gamma_sum (nv, nh); messages and init (N, nv, nh) log messages
-        or (N, nv + nh) beliefs, as the method has them; visible_first: see solver.h.
+        or (N, nv + nh) beliefs, as the method has them; gamma_add: the sum is added to what `gamma` holds; visible_first,
+        defer: see solver.h.
         """
         cdef:
             crbm_run run
@@ -156,13 +157,13 @@ cdef class Core:
         self.begin(&run, b1, b2)
         run.method = self.solver.methods[<int> METHOD_NUMBERS[method]]
         run.options.max_iter, run.options.tol, run.options.damping = max_iter, tol, damping
-        run.options.init, run.options.visible_first = data(init), visible_first
+        run.options.init, run.options.visible_first, run.options.defer = data(init), visible_first, defer
         run.options.gamma = CRBM_GAMMA_NONE if gamma is None else CRBM_GAMMA_SUM if gamma_sum else CRBM_GAMMA_EACH
         run.results.tau_v, run.results.tau_h = data(tau_v), data(tau_h)
         run.results.n_iter, run.results.converged = <int64_t *> data(n_iter), data(converged)
         run.results.residual, run.results.log_z = <double *> data(residual), <double *> data(log_z)
         run.results.gamma, run.results.messages = data(gamma), data(messages)
-        if gamma is not None and gamma_sum:
+        if gamma is not None and gamma_sum and not gamma_add:
             gamma[...] = 0
         if run.problem.N == 0:
             return

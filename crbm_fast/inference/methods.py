@@ -31,6 +31,10 @@ class Method:
         Whether its beliefs are estimates of marginals, from which maximum likelihood can learn.
     named_inits : tuple of str
         Initial states that `init` accepts by name.
+    damped : bool
+        Whether it takes `damping`.
+    falls_back : bool
+        Whether instances on which it does not converge can go on by another method, its `fallback`.
     log_z : str or None
         The name of its estimate of log Z in `CRBM.log_partition`; None if it maximises and estimates no log Z.
     """
@@ -39,6 +43,8 @@ class Method:
     state: Literal["edges", "units"] | None
     marginals: bool
     named_inits: tuple[str, ...] = ()
+    damped: bool = True
+    falls_back: bool = False
     log_z: str | None = None
 
     def state_shape(self, nv: int, nh: int) -> tuple[int, ...]:
@@ -49,12 +55,12 @@ class Method:
 METHODS = {
     method.name: method
     for method in (
-        Method("sum-product", state="edges", marginals=True, log_z="bethe"),
+        Method("sum-product", state="edges", marginals=True, falls_back=True, log_z="bethe"),
         Method("mixed-product", state="units", marginals=False),
         Method("max-product", state="edges", marginals=False),
         Method("mean-field", state="units", marginals=True, named_inits=("visible",), log_z="mean-field"),
         Method("tap", state="units", marginals=True, named_inits=("visible",), log_z="tap"),
-        Method("bethe", state="units", marginals=True, log_z="bethe-descent"),
+        Method("bethe", state="units", marginals=True, damped=False, log_z="bethe-descent"),
         Method("exact", state=None, marginals=True, log_z="exact"),
     )
 }
@@ -66,13 +72,27 @@ def method_named(name: Any) -> Method:
     return METHODS[name]
 
 
-def check_options(max_iter: Any, tol: Any, damping: Any) -> tuple[int, float, float]:
+# The method by which instances of another may go on, and how many times as many iterations it may take.
+FALLBACK = "bethe"
+FALLBACK_ITERATIONS = 10
+
+
+def check_options(method: Method, max_iter: Any, tol: Any, damping: Any) -> tuple[int, float, float]:
     """The options that every method has, after their checks."""
-    return (
+    options = (
         check.check_int("max_iter", max_iter, 1),
         check.check_real("tol", tol, 0, np.inf),
         check.check_real("damping", damping, 0, 1),
     )
+    if options[2] > 0 and not method.damped:
+        raise ValueError(f"damping={damping!r}: method={method.name!r} cannot oscillate; leave damping out")
+    return options
+
+
+def check_fallback(fallback: Any) -> bool:
+    """Whether there is one."""
+    check.check_choice("fallback", fallback, (None, FALLBACK))
+    return fallback is not None
 
 
 def check_named_init(init: Any, method: Method) -> None:
@@ -105,6 +125,8 @@ class Inference:
         The weight of the old message, see `infer`.
     init : {"visible"}, optional
         Where mean field and TAP begin, see `infer`.
+    fallback : {"bethe"}, optional
+        How instances go on that sum-product has not converged on, see `infer`.
 
     References
     ----------
@@ -116,10 +138,16 @@ class Inference:
     tol: float = 1e-3
     damping: float = 0.0
     init: Literal["visible"] | None = None
+    fallback: Literal["bethe"] | None = None
 
     def __post_init__(self) -> None:
-        check_named_init(self.init, method_named(self.method))
-        max_iter, tol, damping = check_options(self.iterations, self.tol, self.damping)
+        row = method_named(self.method)
+        check_named_init(self.init, row)
+        max_iter, tol, damping = check_options(row, self.iterations, self.tol, self.damping)
+        if check_fallback(self.fallback) and not (row.falls_back and tol > 0):
+            raise ValueError(
+                f"fallback={self.fallback!r} is for sum-product with tol > 0; got method={self.method!r}, tol={tol:g}"
+            )
         check.set_fields(self, max_iter=None if self.max_iter is None else max_iter, tol=tol, damping=damping)
 
     def in_epoch(self, epoch: int) -> Self:

@@ -129,7 +129,7 @@ static void bethe_answer(crbm_run *run, work *w, const kept *batch, ptrdiff_t s)
             log_z -= e->edge_sums[g];
         run->results.log_z[n] = log_z;
     }
-    add_gamma(run, w, bethe_gamma);
+    add_gamma(run, w, bethe_gamma, 0);
 }
 
 static const method bethe = {

@@ -114,9 +114,9 @@ static void *gamma_of_group(const crbm_run *run, const work *w, ptrdiff_t g)
     return (real *)run->results.gamma + (instance * p->nv + g * CRBM_GROUP) * p->nh;
 }
 
-/* Make or add Gamma of the instance by the task.  Added in the order of the instances, which are taken in order: who has
+/* Make or add Gamma of the instance by the task, unless it is deferred.  Added in the order of the instances, which are taken in order: who has
  * the lowest number never waits. */
-ALWAYS_INLINE void add_gamma(crbm_run *run, work *w, group_task task)
+ALWAYS_INLINE void add_gamma(crbm_run *run, work *w, group_task task, int deferred)
 {
     if (run->options.gamma == CRBM_GAMMA_SUM)
         while (crbm_look(&run->turn) != w->instance[0] && !crbm_flag(&run->cancel)) {
@@ -125,7 +125,8 @@ ALWAYS_INLINE void add_gamma(crbm_run *run, work *w, group_task task)
             crbm_pause();
         }
     if (run->options.gamma != CRBM_GAMMA_NONE && !crbm_flag(&run->cancel)) {
-        all_groups(run, w, task);
+        if (!deferred)
+            all_groups(run, w, task);
         crbm_take(&run->turn);
     }
 }

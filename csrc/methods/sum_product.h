@@ -63,16 +63,17 @@ static void sum_product_answer(crbm_run *run, work *w, const kept *batch, ptrdif
     const crbm_problem *p = &run->problem;
     const crbm_kernels *k = p->k;
     const ptrdiff_t n = w->instance[0];
+    const int deferred = run->options.defer && !run->results.converged[n];
     edges *e = &w->edges;
     (void)batch, (void)s;
-    if (run->results.log_z) {
+    if (run->results.log_z && !deferred) {
         all_groups(run, w, sum_product_edge_sums);
         double log_z = k->node_sum((const real *)p->b1 + n * p->nv, e->field_v, p->nv) + k->softplus_sum(e->theta_h, p->nh);
         for (ptrdiff_t g = 0; g < groups_of(p->nv); g++)
             log_z -= e->edge_sums[g];
         run->results.log_z[n] = log_z;
     }
-    add_gamma(run, w, sum_product_gamma);
+    add_gamma(run, w, sum_product_gamma, deferred);
     answer_edges(run, w);
 }
 
