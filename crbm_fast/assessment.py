@@ -403,7 +403,9 @@ def assess(
     rows = draw_instances(len(b1), n_instances, seed)
     v, h = np.ascontiguousarray(b1[rows]), np.ascontiguousarray(b2[rows])
     names = [*_METHODS, *(["exact"] if min(engine.shape) <= _MAX_ENUMERATED else [])]
-    found = {name: engine.run(v, h, method=name, max_iter=max_iter, tol=tol, log_z=True) for name in names}
+    found = {
+        name: engine.run(v, h, method=name, max_iter=max_iter, tol=tol, fallback=None, log_z=True) for name in names
+    }
     sampled = ais(engine.W, v, h, n_chains=n_chains, n_betas=n_betas, seed=seed, n_threads=engine.n_threads)
     balanced, tree = signs_and_cycles(engine.W)
     bethe = found["sum-product"], found["bethe"]

@@ -40,7 +40,9 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 from scipy.special import expit
 
+from crbm_fast import _algebra
 from crbm_fast import _validation as check
+from crbm_fast._blas import single_thread
 from crbm_fast._errors import ArgumentError, ArgumentTypeError
 from crbm_fast.inference.beliefs import Beliefs
 from crbm_fast.inference.engine import ConvergenceWarning, Engine
@@ -174,7 +176,8 @@ def covariance(
         problem = f"needs the variances of all units; W has {min(nv, nh)} units on its smaller side"
         raise ArgumentError("consistent", problem, f"expected at most {_MAX_DENSE}", True)
     if beliefs is None:
-        tau_v, tau_h = _fixed_points(engine, b1, b2, evidence)
+        found = engine.run(b1, b2, evidence=evidence, max_iter=500, tol=1e-10)
+        tau_v, tau_h = found.tau_v, found.tau_h
     else:
         tau_v, tau_h = _checked_beliefs(beliefs, b1, b2, single)
     rounding = float(np.finfo(tau_v.dtype).eps)
@@ -190,7 +193,7 @@ def covariance(
     }
     residual, minimum = np.empty(N), np.empty(N, np.bool_)
     for n in range(N):
-        hessian = _Hessian(engine.W, b1[n], b2[n], tau_v[n], tau_h[n], rounding)
+        hessian = _Hessian(engine, b1[n], b2[n], tau_v[n], tau_h[n], rounding)
         residual[n], minimum[n] = hessian.residual, hessian.minimum
         scales = hessian.scales(consistent)
         for side, units in enumerate(chosen):
@@ -227,16 +230,6 @@ def _chosen(name: str, index: Any, n: int) -> NDArray[np.intp]:
         return np.asarray(np.arange(n, dtype=np.intp)[np.zeros(0, np.intp) if empty else np.asarray(index)[()]])
     except (IndexError, TypeError) as error:
         raise ArgumentError(name, f"is no index of {n} units: {error}", value=index) from error
-
-
-def _fixed_points(engine: Engine, b1: Array, b2: Array, evidence: Any) -> tuple[Array, Array]:
-    """tau_v and tau_h of plain BP, or of descent on the Bethe free energy where that does not converge."""
-    plain = engine.run(b1, b2, evidence=evidence, max_iter=1000, tol=1e-10)
-    if plain.converged.all():
-        return plain.tau_v, plain.tau_h
-    descent = engine.run(b1, b2, method="bethe", evidence=evidence, max_iter=5000, tol=1e-10)
-    kept = plain.converged[:, np.newaxis]
-    return np.where(kept, plain.tau_v, descent.tau_v), np.where(kept, plain.tau_h, descent.tau_h)
 
 
 def _checked_beliefs(beliefs: Any, b1: Array, b2: Array, single: bool) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -295,8 +288,8 @@ class _Edges:
 class _Hessian:
     """The scaled Hessian of the Bethe free energy at the beliefs of one RBM, ready to solve with."""
 
-    def __init__(self, W: Array, b1: Array, b2: Array, a: Array, b: Array, rounding: float) -> None:
-        nv, nh = W.shape
+    def __init__(self, engine: Engine, b1: Array, b2: Array, a: Array, b: Array, rounding: float) -> None:
+        W, (nv, nh) = engine.W, engine.shape
         K = np.empty((nv, nh))
         sums_v, fields_v, slopes_v = np.zeros(nv), b1.copy(), np.zeros(nv)
         sums_h, fields_h, slopes_h = np.zeros(nh), b2.copy(), np.zeros(nh)
@@ -323,10 +316,23 @@ class _Hessian:
             self.residual = max(self.residual, float(off.max(initial=0)))
         self._h_small = nh <= nv
         # The sides by size: eliminating the larger one leaves a matrix of the smaller one's size.
-        self._K = K if self._h_small else K.T
+        self._K = K if self._h_small else np.ascontiguousarray(K.T)
+        self._n_threads = engine.n_threads
         self._large, self._small = (self._d_v, self._d_h) if self._h_small else (self._d_h, self._d_v)
-        solve = _dense_solver if len(self._small) <= _MAX_DENSE else _iterative_solver
-        self._solve, self.minimum = solve(self._K, self._large, self._small)
+        if len(self._small) <= _MAX_DENSE:
+            schur = np.diag(self._small)
+            # schur = D_S - K' D_L^-1 K
+            # (S, S) = (S, S) - (S, L) (L, S)
+            self._subtract(schur, self._K, self._K / self._large[:, np.newaxis], transpose=True)
+            self._solve, self.minimum = _dense_solver(schur)
+        else:
+            self._solve, self.minimum = _iterative_solver(self._K, self._large, self._small)
+
+    def _subtract(self, out: Array, A: Array, B: Array, *, transpose: bool = False) -> None:
+        """Subtract A B, or A' B, from out."""
+        np.negative(out, out=out)
+        _algebra.product(out, A, B, transpose_a=transpose, beta=1, n_threads=self._n_threads)
+        np.negative(out, out=out)
 
     def scales(self, consistent: bool) -> tuple[Array, Array]:
         """What the rows and columns of the inverse are multiplied with: standard deviations of the units."""
@@ -348,26 +354,39 @@ class _Hessian:
         large, small = np.zeros((len(self._large), m)), np.zeros((len(self._small), m))
         (large if (side == 0) == self._h_small else small)[units, np.arange(m)] = 1
         # D_L x - K y = r_L, D_S y - K' x = r_S
-        y = self._solve(small + self._K.T @ (large / self._large[:, np.newaxis]))
-        x = (large + self._K @ y) / self._large[:, np.newaxis]
+        # (S, m) = (S, L) (L, m), (L, m) = (L, S) (S, m)
+        _algebra.product(
+            small, self._K, large / self._large[:, np.newaxis], transpose_a=True, beta=1, n_threads=self._n_threads
+        )
+        y = np.ascontiguousarray(self._solve(small))
+        _algebra.product(large, self._K, y, beta=1, n_threads=self._n_threads)
+        x = large / self._large[:, np.newaxis]
         return (x.T, y.T) if self._h_small else (y.T, x.T)
 
 
-def _dense_solver(K: Array, large: Array, small: Array) -> tuple[Callable[[Array], Array], bool]:
-    """A function that solves with D_S - K' D_L^-1 K, and whether that is positive definite."""
-    schur = np.diag(small) - K.T @ (K / large[:, np.newaxis])
-    try:
-        return partial(cho_solve, cho_factor(schur)), True
-    except LinAlgError:
-        values, vectors = eigh(schur)
-        # A critical point has an eigenvalue of 0 and responses without bound.
-        least = np.finfo(np.float64).eps * np.abs(values).max()
-        values = np.where(np.abs(values) < least, least, values)
-        return lambda right: vectors @ ((vectors.T @ right) / values[:, np.newaxis]), False
+def _dense_solver(schur: Array) -> tuple[Callable[[Array], Array], bool]:
+    """A function that solves with the symmetric matrix schur, and whether that is positive definite."""
+    with single_thread():  # LAPACK's threads wait for each other, for long where another process has a core
+        try:
+            factor = cho_factor(schur)
+        except LinAlgError:
+            values, vectors = eigh(schur)
+        else:
+            return partial(_cho_solve, factor), True
+    # A critical point has an eigenvalue of 0 and responses without bound.
+    least = np.finfo(np.float64).eps * np.abs(values).max()
+    values = np.where(np.abs(values) < least, least, values)
+    return lambda right: vectors @ ((vectors.T @ right) / values[:, np.newaxis]), False
+
+
+def _cho_solve(factor: Any, right: Array) -> Array:
+    with single_thread():
+        solution: Array = cho_solve(factor, right)
+    return solution
 
 
 def _iterative_solver(K: Array, large: Array, small: Array) -> tuple[Callable[[Array], Array], bool]:
-    """The same without the matrix, scaled to a diagonal near 1; MINRES needs no definiteness."""
+    """The same for D_S - K' D_L^-1 K without that matrix, scaled to a diagonal near 1; MINRES needs no definiteness."""
     from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, minres  # takes 20 ms, seldom needed
 
     root = np.sqrt(small)
