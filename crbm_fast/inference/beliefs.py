@@ -98,7 +98,13 @@ _INT, _BOOL, _DOUBLE = np.dtype(np.int64), np.dtype(np.bool_), np.dtype(np.float
 
 
 def layout(
-    N: int | None, nv: int, nh: int, dtype: np.dtype[Any], gamma: Gamma, log_z: bool, state: tuple[int, ...] | None,
+    N: int | None,
+    nv: int,
+    nh: int,
+    dtype: np.dtype[Any],
+    gamma: Gamma,
+    log_z: bool,
+    state: tuple[int, ...] | None,
     fallback: bool = False,
 ) -> Layout:
     """Shape and dtype of every array of the `Beliefs` of N instances, or of one RBM where N is None.

@@ -159,7 +159,20 @@ class Engine:
         with _Exclusive(self._lock):
             at_visible = named and init == "visible"
             self._solve(
-                beliefs, v, h, row, options, at_visible, gamma, log_z, falls_back, messages, single, given, warm_start, constant
+                beliefs,
+                v,
+                h,
+                row,
+                options,
+                at_visible,
+                gamma,
+                log_z,
+                falls_back,
+                messages,
+                single,
+                given,
+                warm_start,
+                constant,
             )
         if single and tol > 0 and not beliefs.converged:
             check.warn(
@@ -223,11 +236,11 @@ class Engine:
             "converged": converged,
             "residual": residual,
             "log_z": z if log_z else None,
-            "gamma": None,
+            "gamma": beliefs.gamma if gamma else None,
             "gamma_sum": gamma == "sum",
         }
-        if gamma and beliefs.gamma is not None:
-            results["gamma"] = beliefs.gamma if gamma == "sum" else beliefs.gamma.reshape(N, nv, h.shape[1])
+        if single and gamma is True and beliefs.gamma is not None:
+            results["gamma"] = beliefs.gamma[None]
         if method.state is None:
             enumerate_instances(self.W, v, h, **results)
         else:
@@ -244,9 +257,7 @@ class Engine:
                 **results,
             )
         if falls_back:
-            fell_back = ~converged
-            if fell_back.any():
-                self._descend(np.flatnonzero(fell_back), v, h, options, results)
+            fell_back = self._descend(v, h, options, results)
             if single:
                 beliefs.fell_back = bool(fell_back[0])
             else:
@@ -259,27 +270,25 @@ class Engine:
                 beliefs.log_z = float(z[0])
 
     def _descend(
-        self,
-        rows: NDArray[np.int64],
-        v: NDArray[Any],
-        h: NDArray[Any],
-        options: tuple[int, float, float],
-        results: dict[str, Any],
-    ) -> None:
-        """Go on by descent from the beliefs in `results`, which `_solve` has made, of these instances alone."""
+        self, v: NDArray[Any], h: NDArray[Any], options: tuple[int, float, float], results: dict[str, Any]
+    ) -> NDArray[np.bool_]:
+        """Let the instances of these results that have not converged go on by descent, and tell which they are."""
+        fell_back: NDArray[np.bool_] = ~results["converged"]
+        rows = np.flatnonzero(fell_back)
+        if len(rows) == 0:
+            return fell_back
         max_iter, tol, _ = options
         per_row = [name for name, array in results.items() if isinstance(array, np.ndarray)]
         if results["gamma_sum"]:
             per_row.remove("gamma")
         part = {name: np.empty_like(results[name], shape=(len(rows), *results[name].shape[1:])) for name in per_row}
-        start = np.concatenate((results["tau_v"][rows], results["tau_h"][rows]), axis=1)
-        done = results["n_iter"][rows]
-        self._core.run(
-            FALLBACK, v[rows], h[rows], FALLBACK_ITERATIONS * max_iter, tol, 0, init=start, gamma_add=True, **results | part
-        )
-        part["n_iter"] += done
+        init = np.concatenate((results["tau_v"][rows], results["tau_h"][rows]), axis=1)
+        most = FALLBACK_ITERATIONS * max_iter
+        self._core.run(FALLBACK, v[rows], h[rows], most, tol, 0, init=init, gamma_add=True, **results | part)
+        part["n_iter"] += results["n_iter"][rows]
         for name, array in part.items():
             results[name][rows] = array
+        return fell_back
 
     def _initial_state(self, init: Any, method: Method, shape: tuple[int, ...], single: bool) -> NDArray[Any]:
         """The state in `init`, an array or the Beliefs that hold it, as a new array of that shape."""

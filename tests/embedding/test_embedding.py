@@ -24,7 +24,7 @@ from crbm_fast import _reference, ctypes_api, cython_api
 from crbm_fast import ctypes_api as bp
 
 PARENT = str(Path(cf.__file__).parents[1])
-METHODS = ("sum-product", "max-product", "mixed-product")  # in the order of their numbers
+METHODS = ("sum-product", "max-product", "mixed-product", "bethe")  # in the order of their numbers
 
 
 def at(array):
@@ -401,6 +401,7 @@ CONSTANTS = {
     "SUM_PRODUCT": 0,
     "MAX_PRODUCT": 1,
     "MIXED_PRODUCT": 2,
+    "BETHE": 3,
     "WARM_START": 1,
     "LOG_Z": 2,
     "OK": 0,
