@@ -144,34 +144,6 @@ def max_product(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) ->
     }
 
 
-# --- linear response ------------------------------------------------------------------------------------------
-
-
-def bethe_hessian(W: Array, tau_v: Array, tau_h: Array) -> Any:
-    """Second derivatives of the Bethe free energy by tau_v and tau_h, (nv + nh, nv + nh).
-
-    rho = P(h = 1 | v = 0) is the root of (1 - a) al rho^2 + P rho - b = 0, the message h -> v is q = 1 + al rho.
-    """
-
-    def diagonal(al: Array, a: Array, b: Array) -> Any:
-        a, b = a[:, None], b[None, :]
-        P = 1 + al * (a - b)
-        R = np.sqrt(P**2 + 4 * (1 - a) * al * b)
-        rho = 2 * b / (P + R)
-        q = 1 + al * rho
-        return (1 / (a - a**2))[:, 0] + (al**2 * rho * (1 - rho) / (q * R)).sum(1), R
-
-    al = np.expm1(W)
-    (D_v, R), (D_h, _) = diagonal(al, tau_v, tau_h), diagonal(al.T, tau_h, tau_v)
-    C = -al / R
-    return np.block([[np.diag(D_v), C], [C.T, np.diag(D_h)]])
-
-
-def linear_response(W: Array, tau_v: Array, tau_h: Array) -> Any:
-    """Covariances of all units at a fixed point of sum-product, (nv + nh, nv + nh) (Welling & Teh 2003)."""
-    return np.linalg.inv(bethe_hessian(W, tau_v, tau_h))
-
-
 # --- mean fields ----------------------------------------------------------------------------------------------
 
 
@@ -277,6 +249,34 @@ def bethe(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) -> Resul
         "gamma": edge_belief(W, tau_v, tau_h),
         "log_z": -bethe_free_energy(W, b1, b2, tau_v, tau_h),
     }
+
+
+# --- linear response ------------------------------------------------------------------------------------------
+
+
+def bethe_hessian(W: Array, tau_v: Array, tau_h: Array) -> Any:
+    """Second derivatives of the Bethe free energy by tau_v and tau_h, (nv + nh, nv + nh).
+
+    rho = P(h = 1 | v = 0) is the root of (1 - a) al rho^2 + P rho - b = 0, the message h -> v is q = 1 + al rho.
+    """
+
+    def diagonal(al: Array, a: Array, b: Array) -> Any:
+        a, b = a[:, None], b[None, :]
+        P = 1 + al * (a - b)
+        R = np.sqrt(P**2 + 4 * (1 - a) * al * b)
+        rho = 2 * b / (P + R)
+        q = 1 + al * rho
+        return (1 / (a - a**2))[:, 0] + (al**2 * rho * (1 - rho) / (q * R)).sum(1), R
+
+    al = np.expm1(W)
+    (D_v, R), (D_h, _) = diagonal(al, tau_v, tau_h), diagonal(al.T, tau_h, tau_v)
+    C = -al / R
+    return np.block([[np.diag(D_v), C], [C.T, np.diag(D_h)]])
+
+
+def linear_response(W: Array, tau_v: Array, tau_h: Array) -> Any:
+    """Covariances of all units at a fixed point of sum-product, (nv + nh, nv + nh) (Welling & Teh 2003)."""
+    return np.linalg.inv(bethe_hessian(W, tau_v, tau_h))
 
 
 # --- truth ----------------------------------------------------------------------------------------------------
