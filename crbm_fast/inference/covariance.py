@@ -131,7 +131,8 @@ def covariance(
     consistent : bool
         Linear response does not give exactly tau (1 - tau) as the variance of a unit, except on trees; the difference
         tells how much loops matter.  True keeps its correlations and takes the variances tau (1 - tau) of the beliefs.
-        With normal weights on 30x10 units that is nearer to the truth by a fifth to a third.
+        With weights N(0, 0.1) to N(0, 1) on 30x10 units, where BP converges, covariances of different units are nearer
+        to the truth by a fifth to a third; with stronger weights no gain was seen.
     tol : float
         The residual up to which beliefs are taken for a fixed point.
 
