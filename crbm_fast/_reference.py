@@ -251,6 +251,34 @@ def bethe(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) -> Resul
     }
 
 
+# --- linear response ------------------------------------------------------------------------------------------
+
+
+def bethe_hessian(W: Array, tau_v: Array, tau_h: Array) -> Any:
+    """Second derivatives of the Bethe free energy by tau_v and tau_h, (nv + nh, nv + nh).
+
+    rho = P(h = 1 | v = 0) is the root of (1 - a) al rho^2 + P rho - b = 0, the message h -> v is q = 1 + al rho.
+    """
+
+    def diagonal(al: Array, a: Array, b: Array) -> Any:
+        a, b = a[:, None], b[None, :]
+        P = 1 + al * (a - b)
+        R = np.sqrt(P**2 + 4 * (1 - a) * al * b)
+        rho = 2 * b / (P + R)
+        q = 1 + al * rho
+        return (1 / (a - a**2))[:, 0] + (al**2 * rho * (1 - rho) / (q * R)).sum(1), R
+
+    al = np.expm1(W)
+    (D_v, R), (D_h, _) = diagonal(al, tau_v, tau_h), diagonal(al.T, tau_h, tau_v)
+    C = -al / R
+    return np.block([[np.diag(D_v), C], [C.T, np.diag(D_h)]])
+
+
+def linear_response(W: Array, tau_v: Array, tau_h: Array) -> Any:
+    """Covariances of all units at a fixed point of sum-product, (nv + nh, nv + nh) (Welling & Teh 2003)."""
+    return np.linalg.inv(bethe_hessian(W, tau_v, tau_h))
+
+
 # --- truth ----------------------------------------------------------------------------------------------------
 
 
@@ -263,6 +291,14 @@ def exact(W: Array, b1: Array, b2: Array, T: int = 0, damping: float = 0.0) -> R
     log_z = logsumexp(minus_e)
     p = np.exp(minus_e - log_z)
     return {"tau_v": p @ v, "tau_h": p @ h, "gamma": (v * p[:, None]).T @ h, "log_z": log_z}
+
+
+def exact_covariance(W: Array, b1: Array, b2: Array) -> Any:
+    """Covariances of all units, (nv + nh, nv + nh), by enumeration."""
+    nv, nh = W.shape
+    states = np.array(list(itertools.product([0.0, 1.0], repeat=nv + nh)))
+    minus_e = ((states[:, :nv] @ W) * states[:, nv:]).sum(1) + states @ np.concatenate([b1, b2])
+    return np.cov(states, rowvar=False, bias=True, aweights=np.exp(minus_e - logsumexp(minus_e)))
 
 
 def joint_map(W: Array, b1: Array, b2: Array) -> tuple[float, Array, Array]:
