@@ -134,8 +134,7 @@ class Engine:
         max_iter, tol, damping = options = check_options(row, max_iter, tol, damping)
         falls_back = check_fallback(fallback) and row.falls_back and tol > 0
         named = isinstance(init, str)
-        if named:
-            check_named_init(init, row)
+        check_named_init(init if named else None, row)
         if damping > 0 and dtype.type(damping) == 1:
             raise ValueError(f"damping={damping!r} is 1 in {dtype}; take a smaller one")
         check.check_choice("gamma", gamma, (False, True, "sum"))
@@ -151,20 +150,16 @@ class Engine:
         state = row.state_shape(nv, nh)
         given = None if named or init is None else self._initial_state(init, row, (N, *state), single)
         wanted = layout(None if single else N, nv, nh, dtype, gamma, log_z, state if messages else None, falls_back)
-        if out is None:
-            beliefs = new_beliefs(wanted)
-        else:
-            inputs = {"W": self.W, "b_v": v, "b_h": h} | ({} if given is None else {"init": given})
-            beliefs = check_beliefs(out, wanted, inputs)
+        inputs = {"W": self.W, "b_v": v, "b_h": h} | ({} if given is None else {"init": given})
+        beliefs = new_beliefs(wanted) if out is None else check_beliefs(out, wanted, inputs)
         with _Exclusive(self._lock):
-            at_visible = named and init == "visible"
             self._solve(
                 beliefs,
                 v,
                 h,
                 row,
                 options,
-                at_visible,
+                named,
                 gamma,
                 log_z,
                 falls_back,
@@ -175,11 +170,7 @@ class Engine:
                 constant,
             )
         if single and tol > 0 and not beliefs.converged:
-            check.warn(
-                f"{method} stopped at residual {beliefs.residual:.1e} > tol={tol:g} after {beliefs.n_iter} iterations; "
-                f"raise max_iter{_remedy(row, falls_back)}",
-                ConvergenceWarning,
-            )
+            _warn_of(beliefs, row, tol)
         return beliefs
 
     def run_checked(
@@ -378,11 +369,13 @@ class Engine:
             self._core.gibbs(b1, b2, v, h, seed=seed, instance=instance, step=step, n_steps=n_steps, theta_h=theta_h)
 
 
-def _remedy(method: Method, falls_back: bool) -> str:
-    """What may help beside more iterations."""
-    if falls_back or not method.damped:
-        return ""
-    return ", or damping, or leave fallback at 'bethe'" if method.falls_back else " or damping"
+def _warn_of(beliefs: Beliefs, method: Method, tol: float) -> None:
+    """Say that inference on one RBM has not converged, and what may help."""
+    remedy = "raise max_iter"
+    if beliefs.fell_back is None and method.damped:
+        remedy += " or damping, or leave fallback at 'bethe'" if method.falls_back else " or damping"
+    stopped = f"stopped at residual {beliefs.residual:.1e} > tol={tol:g} after {beliefs.n_iter} iterations"
+    check.warn(f"{method.name} {stopped}; {remedy}", ConvergenceWarning)
 
 
 class _Exclusive:
