@@ -98,24 +98,26 @@ def _bethe(W: Array, b1: Array, b2: Array, M_hv: Array, tau_h: Array) -> Any:
 
 
 def mixed_product(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) -> Result:
-    """Algorithm 1, mixed-product: Eq. 15 in place of Eq. 14; damping acts on the log messages, W v.
+    """Algorithm 1, mixed-product: Eq. 15 in place of Eq. 14.
 
+    Damping acts on the log messages h -> v, from the second iteration on; Gamma is that of the messages before damping.
     log_z is log sum_h exp(-E(v, h)) at the decoded v.
     """
     nv, nh = W.shape
     M_hv: Array = np.full((nh, nv), 0.5)
-    tau_h, sent = expit(b2), np.zeros(nv)
-    for _ in range(T):
-        M_vh = message_h_to_v(W, M_hv, tau_h)
-        tau_v = belief(b1, M_vh)
-        v = (tau_v > 0.5).astype(float)
-        sent = (1 - damping) * v + damping * sent
-        M_hv = expit(W.T * sent)
+    tau_h = expit(b2)
+    for t in range(T):
+        new = message_h_to_v(W, M_hv, tau_h)
+        log_odds = np.log(new / (1 - new))
+        sent = log_odds if t == 0 else (1 - damping) * log_odds + damping * sent
+        theta_v = b1 + sent.sum(axis=1)
+        v = (theta_v > 0).astype(float)
+        M_hv = expit(W.T * v)
         tau_h = belief(b2, M_hv)
     return {
-        "tau_v": tau_v,
+        "tau_v": expit(theta_v),
         "tau_h": tau_h,
-        "gamma": pairwise_belief(W, M_vh, M_hv, tau_v, tau_h),
+        "gamma": pairwise_belief(W, new, M_hv, belief(b1, new), tau_h),
         "log_z": b1 @ v + np.logaddexp(0, b2 + v @ W).sum(),
     }
 

@@ -47,13 +47,14 @@ def infer(
     tol : float
         Stop an instance when no belief changed by more.  0 does exactly `max_iter` iterations.
     damping : float in [0, 1)
-        Weight of the old v -> h message in the new one: of m(1)/m(0) for sum-product, of its logarithm for
-        max-product and mixed-product (which is slower with damping); for mean field and TAP, of the old `tau_h`.
+        Weight of the old message in the new one: of m(1)/m(0) of the messages v -> h for sum-product, of its logarithm
+        for max-product; of the logarithm of the messages h -> v for mixed-product, from the second iteration on; for
+        mean field and TAP, of the old `tau_h`.
     gamma : bool or "sum"
         Also pairwise beliefs P(v_i = 1, h_j = 1): per instance, or summed over the batch.  Sum-product and
         mixed-product: Eq. 18; for sum-product on an instance stopped by `tol`, or with damping, from its newest
-        messages, which differs from Eq. 18 by at most about the residual; for mixed-product, whose messages v -> h are
-        those of single states, it may exceed tau_h.  Max-product: v h' at the predicted v and the h that
+        messages, which differs from Eq. 18 by at most about the residual; for mixed-product with the messages before
+        damping, and as its messages v -> h are those of single states, it may exceed tau_h.  Max-product: v h' at the predicted v and the h that
         is best for it.  Mean field: tau_v tau_h'; TAP: plus W_ij var_i var_j, the derivative of its log Z, which leaves
         [0, 1] where weights are too strong for the expansion.  What a max-margin gradient needs (Eq. 7) is
         `Beliefs.moments_at_prediction`.
@@ -66,7 +67,7 @@ def infer(
     init : Beliefs, array-like or "visible", optional
         Messages to start from: (nv, nh) per instance, log m(1)/m(0) of the message v_i -> h_j, for sum-product and
         max-product; one row of nv + nh for the others: tau_v and tau_h.  Mixed-product reads only
-        the first nv, the states that v sends, rounded to 0 and 1 unless it is damped.  Default:
+        the first nv, the states that v sends, rounded to 0 and 1.  Default:
         uniform messages; mean field and TAP start at tau_h = logistic(b_h), or with "visible" at
         tau_v = logistic(b_v), the prediction of the logistic part of a CRBM.  They find the mode that is near.
     evidence : (mask, values), optional

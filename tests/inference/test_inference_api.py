@@ -482,7 +482,7 @@ def test_warm_start_begins_anew_for_another_method_or_batch(rng):
     np.testing.assert_array_equal(got.tau_v, cf.infer(W, b1[:2], b2[:2], tol=0, max_iter=2).tau_v)
 
 
-@pytest.mark.parametrize("method", ITERATIVE)
+@pytest.mark.parametrize("method", [m for m in ITERATIVE if m != "mixed-product"])
 def test_damped_messages_continue_where_they_stopped(method, rng):
     W, b1, b2 = make_rbm(rng, 17, 9, scale=0.2, N=4)
     kw = {"method": method, "tol": 0, "damping": 0.6}
@@ -493,18 +493,43 @@ def test_damped_messages_continue_where_they_stopped(method, rng):
     np.testing.assert_allclose(rest.tau_h, whole.tau_h, atol=1e-13)
 
 
-def test_undamped_mixed_product_starts_from_states(rng):
-    """Fractions that a damped run sends are rounded to the states they stand for."""
+def test_mixed_product_starts_from_states(rng):
+    """Its messages are the states that v sends, also damped; fractions are rounded; the first iteration is not damped."""
     W, b1, b2 = make_rbm(rng, 17, 9, scale=0.2, N=4)
-    damped = cf.infer(W, b1, b2, method="mixed-product", damping=0.6, max_iter=3, tol=0, messages=True)
-    fractions = damped.messages[:, :17]
-    assert ((fractions > 0) & (fractions < 1)).any()
-    states = damped.messages.copy()
-    states[:, :17] = fractions > 0.5
-    for T in (1, 2):
-        got, want = (cf.infer(W, b1, b2, method="mixed-product", max_iter=T, tol=0, init=x) for x in (damped, states))
+    kw = {"method": "mixed-product", "tol": 0}
+    damped = cf.infer(W, b1, b2, max_iter=3, messages=True, damping=0.6, **kw)
+    np.testing.assert_array_equal(damped.messages[:, :17], damped.tau_v > 0.5)
+    fractions = damped.messages.copy()
+    fractions[:, :17] = 0.2 + 0.6 * fractions[:, :17]
+    for T, damping in ((1, 0), (2, 0), (2, 0.6)):
+        got, want = (cf.infer(W, b1, b2, max_iter=T, damping=damping, init=x, **kw) for x in (fractions, damped))
         np.testing.assert_array_equal(got.tau_v, want.tau_v)
         np.testing.assert_array_equal(got.tau_h, want.tau_h)
+    once, undamped = (cf.infer(W, b1, b2, max_iter=1, damping=d, init=damped, **kw) for d in (0.6, 0))
+    np.testing.assert_array_equal(once.tau_v, undamped.tau_v)
+
+
+def test_damping_keeps_the_fixed_points_of_mixed_product(isa, dtype, rng):
+    """What converges with damping is a fixed point without, and the other way round."""
+    W, b1, b2 = make_rbm(rng, 60, 24, scale=0.2, N=30)
+    for first, second in ((0, 0.6), (0.6, 0)):
+        kw = {"method": "mixed-product", "dtype": dtype, "max_iter": 200}
+        found = cf.infer(W, b1, b2, damping=first, tol=1e-6, messages=True, **kw)
+        again = cf.infer(W, b1, b2, damping=second, tol=1e-5, init=found, **kw)
+        assert found.converged.sum() > 10
+        assert (again.n_iter[found.converged] <= 2).all()
+        np.testing.assert_allclose(again.tau_v[found.converged], found.tau_v[found.converged], atol=1e-5)
+
+
+def test_a_saturated_unit_whose_damped_field_moves_has_not_converged():
+    """The field of v turns from +60 to -40: two iterations on, its damped belief is still 1."""
+    W, b1, b2 = np.array([[-100.0], [200.0]]), np.array([60.0, 30.0]), np.array([-50.0])
+    got = cf.infer(W, b1, b2, method="mixed-product", damping=0.9, max_iter=100)
+    want = cf.infer(W, b1, b2, method="mixed-product", max_iter=100)
+    assert want.converged
+    assert got.converged
+    np.testing.assert_array_equal(got.tau_v > 0.5, want.tau_v > 0.5)
+    assert want.tau_v[0] < 0.5
 
 
 def test_damped_messages_of_larger_weights_do_not_overflow(dtype):
