@@ -120,7 +120,7 @@ class Engine:
             instances; keep the messages of this call for the next one (N matrices for sum-product and max-product).
         """
         dtype, (nv, nh), row = self.dtype, self.shape, method_named(method)
-        max_iter, tol, damping = options = check_options(max_iter, tol, damping)
+        max_iter, tol, damping = options = check_options(row, max_iter, tol, damping)
         named = isinstance(init, str)
         if named:
             check_named_init(init, row)
@@ -165,18 +165,19 @@ class Engine:
         *,
         gamma: Gamma = False,
         log_z: bool = False,
+        init: NDArray[Any] | None = None,
         out: Beliefs | None = None,
     ) -> Beliefs:
         """`run` for the rest of the package, without its checks.
 
-        b1 (N, nv) and b2 (N, nh) are C-contiguous, finite and of this engine's dtype, and
+        b1 (N, nv), b2 (N, nh) and `init`, the state to start from, are C-contiguous, finite and of this engine's dtype, and
         `out` is what an earlier call with the same N, `gamma` and `log_z` returned.
         """
         if out is None:
             out = new_beliefs(layout(len(b1), *self.shape, self.dtype, gamma, log_z, None))
         with _Exclusive(self._lock):
             options = how.iterations, how.tol, how.damping
-            self._solve(out, b1, b2, METHODS[how.method], options, how.init == "visible", gamma, log_z)
+            self._solve(out, b1, b2, METHODS[how.method], options, how.init == "visible", gamma, log_z, given=init)
         return out
 
     def _solve(

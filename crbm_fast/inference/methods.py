@@ -33,6 +33,8 @@ class Method:
         Initial states that `init` accepts by name.
     log_z : str or None
         The name of its estimate of log Z in `CRBM.log_partition`; None if it maximises and estimates no log Z.
+    damped : bool
+        Whether it can be damped.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Method:
     marginals: bool
     named_inits: tuple[str, ...] = ()
     log_z: str | None = None
+    damped: bool = True
 
     def state_shape(self, nv: int, nh: int) -> tuple[int, ...]:
         """The shape of what one instance carries from iteration to iteration."""
@@ -52,6 +55,8 @@ METHODS = {
         Method("sum-product", state="edges", marginals=True, log_z="bethe"),
         Method("mixed-product", state="units", marginals=False),
         Method("max-product", state="edges", marginals=False),
+        Method("mixed-ascent", state="units", marginals=False, damped=False),
+        Method("max-ascent", state="units", marginals=False, damped=False),
         Method("mean-field", state="units", marginals=True, named_inits=("visible",), log_z="mean-field"),
         Method("tap", state="units", marginals=True, named_inits=("visible",), log_z="tap"),
         Method("exact", state=None, marginals=True, log_z="exact"),
@@ -65,13 +70,16 @@ def method_named(name: Any) -> Method:
     return METHODS[name]
 
 
-def check_options(max_iter: Any, tol: Any, damping: Any) -> tuple[int, float, float]:
+def check_options(method: Method, max_iter: Any, tol: Any, damping: Any) -> tuple[int, float, float]:
     """The options that every method has, after their checks."""
-    return (
+    options = (
         check.check_int("max_iter", max_iter, 1),
         check.check_real("tol", tol, 0, np.inf),
         check.check_real("damping", damping, 0, 1),
     )
+    if damping and not method.damped:
+        raise ValueError(f"damping={damping!r} is not for method={method.name!r}, which cannot oscillate")
+    return options
 
 
 def check_named_init(init: Any, method: Method) -> None:
@@ -117,8 +125,9 @@ class Inference:
     init: Literal["visible"] | None = None
 
     def __post_init__(self) -> None:
-        check_named_init(self.init, method_named(self.method))
-        max_iter, tol, damping = check_options(self.iterations, self.tol, self.damping)
+        method = method_named(self.method)
+        check_named_init(self.init, method)
+        max_iter, tol, damping = check_options(method, self.iterations, self.tol, self.damping)
         check.set_fields(self, max_iter=None if self.max_iter is None else max_iter, tol=tol, damping=damping)
 
     def in_epoch(self, epoch: int) -> Self:

@@ -63,7 +63,7 @@ class Workspace:
     """
 
     def __init__(self, model: CRBM) -> None:
-        self._widths, self._dtype = {"v": model.nv, "h": model.nh}, model.dtype
+        self._widths, self._dtype = {"v": model.nv, "h": model.nh, "vh": model.nv + model.nh}, model.dtype
         self._arrays: dict[tuple[str, str], Array] = {}
         self.beliefs: dict[int, Beliefs] = {}
 
@@ -74,6 +74,10 @@ class Workspace:
     def hidden(self, name: str, N: int) -> Array:
         """The array (N, nh) of that name; its entries are arbitrary."""
         return self._rows("h", name, N)
+
+    def units(self, name: str, N: int) -> Array:
+        """The array (N, nv + nh) of that name; its entries are arbitrary."""
+        return self._rows("vh", name, N)
 
     def _rows(self, side: str, name: str, N: int) -> Array:
         kept = self._arrays.get((side, name))
@@ -190,6 +194,8 @@ class Negative:
         The sum over the rows of E[v h']; None means the sum of v h'.
     n_iter, converged : (M,) or None
         What inference reported.
+    below_truth : (M,) bool or None
+        Where the rival that was found scored below the observed outputs, which then took its place.
     """
 
     v: Array
@@ -197,6 +203,7 @@ class Negative:
     gamma: Array | None = None
     n_iter: NDArray[np.int64] | None = None
     converged: NDArray[np.bool_] | None = None
+    below_truth: NDArray[np.bool_] | None = None
 
 
 class Timer:

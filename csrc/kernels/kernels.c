@@ -8,6 +8,7 @@
 #include "sum_product.h"
 #include "log_domain.h"
 #include "mixed_product.h"
+#include "ascent.h"
 #include "elementwise.h"
 #include "products.h"
 #include "optimizers.h"
@@ -36,6 +37,9 @@ const crbm_kernels CRBM_JOIN(CRBM_ISA, CRBM_REAL) = {
     .mixed_field = mixed_field,
     .mixed_field_log = mixed_field_log,
     .mixed_gamma = mixed_gamma,
+    .mixed_ascend = mixed_ascend,
+    .mixed_ascend_log = mixed_ascend_log,
+    .max_ascend = max_ascend,
     .pad = pad,
     .unpad = unpad,
     .fill = fill,
