@@ -31,10 +31,12 @@ class Core:
         log_z: NDArray[np.float64] | None = None,
         gamma: NDArray[Any] | None = None,
         gamma_sum: bool = False,
+        gamma_add: bool = False,
         messages: NDArray[Any] | None = None,
         init: NDArray[Any] | None = None,
         visible_first: bool = False,
         warm_start: bool = False,
+        defer: bool = False,
     ) -> None: ...
     def gibbs(
         self,

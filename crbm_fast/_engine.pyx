@@ -110,15 +110,15 @@ cdef class Core:
         readonly int n_threads
         Py_ssize_t ld
         double max_weight
-        int form                     # what `weight` holds, or -1
-        bint has_squares, has_row_sum
-        Buffer weight, squares, row_sum, room, state
+        dict made                    # {(need, form): Buffer} of what is made from W
+        set current                  # those made from the W of now
+        Buffer room, state
         object state_key             # method, form and N of what `state` holds
         double state_max             # max |log message| of what `state` holds
         object interrupt
 
     def __init__(self, W, n_threads):
-        self.weight, self.squares, self.row_sum = Buffer(), Buffer(), Buffer()
+        self.made, self.current = {}, set()
         self.room, self.state = Buffer(), Buffer()
         self.k = table(W.itemsize)
         self.solver = crbm_solver_for(W.itemsize)
@@ -134,8 +134,7 @@ cdef class Core:
         cdef Py_ssize_t edges = self.nv * self.nh
         with nogil:
             self.max_weight = self.k.max_abs(W0, edges)
-        self.form = -1
-        self.has_squares = self.has_row_sum = False
+        self.current.clear()
         check_size(self.nv, self.ld)
 
     @property
@@ -143,13 +142,14 @@ cdef class Core:
         return self.k.isa.decode()
 
     def run(self, method, b1, b2, Py_ssize_t max_iter, double tol, double damping, *, tau_v, tau_h, n_iter, converged,
-            residual, log_z=None, gamma=None, bint gamma_sum=False, messages=None, init=None,
-            bint visible_first=False, bint warm_start=False):
+            residual, log_z=None, gamma=None, bint gamma_sum=False, bint gamma_add=False, messages=None, init=None,
+            bint visible_first=False, bint warm_start=False, bint defer=False):
         """Run `method` on every row of b1, b2 and write the results into the arrays given.
 
         b1 (N, nv), b2 (N, nh); tau_v (N, nv), tau_h (N, nh), n_iter (N,) int64, converged (N,) bool, residual and
         log_z (N,) float64, gamma (N, nv, nh) or with gamma_sum (nv, nh); messages and init (N, nv, nh) log messages
-        or (N, nv + nh) beliefs, as the method has them; visible_first: see solver.h.
+        or (N, nv + nh) beliefs, as the method has them; gamma_add: the sum is added to what `gamma` holds; visible_first,
+        defer: see solver.h.
         """
         cdef:
             crbm_run run
@@ -157,13 +157,13 @@ cdef class Core:
         self.begin(&run, b1, b2)
         run.method = self.solver.methods[<int> METHOD_NUMBERS[method]]
         run.options.max_iter, run.options.tol, run.options.damping = max_iter, tol, damping
-        run.options.init, run.options.visible_first = data(init), visible_first
+        run.options.init, run.options.visible_first, run.options.defer = data(init), visible_first, defer
         run.options.gamma = CRBM_GAMMA_NONE if gamma is None else CRBM_GAMMA_SUM if gamma_sum else CRBM_GAMMA_EACH
         run.results.tau_v, run.results.tau_h = data(tau_v), data(tau_h)
         run.results.n_iter, run.results.converged = <int64_t *> data(n_iter), data(converged)
         run.results.residual, run.results.log_z = <double *> data(residual), <double *> data(log_z)
         run.results.gamma, run.results.messages = data(gamma), data(messages)
-        if gamma is not None and gamma_sum:
+        if gamma is not None and gamma_sum and not gamma_add:
             gamma[...] = 0
         if run.problem.N == 0:
             return
@@ -218,28 +218,23 @@ cdef class Core:
         cdef int form = run.method.form(&run.problem, &run.options), needs = run.method.needs
         run.problem.form = form
         if needs & CRBM_NEEDS_WEIGHT:
-            if self.form != form:
-                self.form = -1
-                self.prepare(run, CRBM_NEEDS_WEIGHT, self.weight)
-                self.form = form
-            run.problem.weight = self.weight.start
+            run.problem.weight = self.prepared(run, CRBM_NEEDS_WEIGHT, form)
         if needs & CRBM_NEEDS_ROW_SUM:
-            if not self.has_row_sum:
-                self.prepare(run, CRBM_NEEDS_ROW_SUM, self.row_sum)
-                self.has_row_sum = True
-            run.problem.row_sum = self.row_sum.start
+            run.problem.row_sum = self.prepared(run, CRBM_NEEDS_ROW_SUM, 0)
         if needs & CRBM_NEEDS_SQUARES:
-            if not self.has_squares:
-                self.prepare(run, CRBM_NEEDS_SQUARES, self.squares)
-                self.has_squares = True
-            run.problem.squares = self.squares.start
+            run.problem.squares = self.prepared(run, CRBM_NEEDS_SQUARES, 0)
         return 0
 
-    cdef int prepare(self, crbm_run *run, int need, Buffer buffer) except -1:
+    cdef char *prepared(self, crbm_run *run, int need, int form) except NULL:
+        """What is needed, made anew if W has changed since."""
+        key = need, form
+        cdef Buffer buffer = self.made.setdefault(key, Buffer())
         cdef char *p = buffer.reserve(self.solver.prepared_bytes(&run.problem, need))
-        with nogil:
-            self.solver.prepare(&run.problem, need, p)
-        return 0
+        if key not in self.current:
+            with nogil:
+                self.solver.prepare(&run.problem, need, p)
+            self.current.add(key)
+        return p
 
     cdef int take_state(self, crbm_run *run) except -1:
         """Resume from the state of the last such run if it fits, and keep that of this one."""

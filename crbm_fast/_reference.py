@@ -105,12 +105,12 @@ def mixed_product(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) 
     """
     nv, nh = W.shape
     M_hv: Array = np.full((nh, nv), 0.5)
-    tau_h = expit(b2)
+    tau_h, log_odds = expit(b2), np.zeros_like(W)
     for t in range(T):
         new = message_h_to_v(W, M_hv, tau_h)
-        log_odds = np.log(new / (1 - new))
-        sent = log_odds if t == 0 else (1 - damping) * log_odds + damping * sent
-        theta_v = b1 + sent.sum(axis=1)
+        kept = damping if t > 0 else 0
+        log_odds = (1 - kept) * np.log(new / (1 - new)) + kept * log_odds
+        theta_v = b1 + log_odds.sum(axis=1)
         v = (theta_v > 0).astype(float)
         M_hv = expit(W.T * v)
         tau_h = belief(b2, M_hv)
@@ -147,7 +147,7 @@ def max_product(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) ->
 
 
 def _ascent(W: Array, b1: Array, b2: Array, T: int, f: Callable[[Array], Array]) -> tuple[Array, Array]:
-    """T sweeps of coordinate ascent on b1 v + sum_j f(b2 + v W) from v = 0: theta_v, what v_i = 1 is worth more, and v."""
+    """T sweeps of coordinate ascent on b1 v + sum_j f(b2 + v W) from v = 0: theta_v, by which v_i = 1 is better, and v."""
     theta_v, v = np.zeros(len(b1)), np.zeros(len(b1))
     for _ in range(T):
         for i in range(len(b1)):

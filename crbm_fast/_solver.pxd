@@ -43,6 +43,7 @@ cdef extern from "solver.h" nogil:
         double tol
         double damping
         int gamma
+        int defer
         const void *init
         int visible_first
         int resume

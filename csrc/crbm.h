@@ -36,10 +36,11 @@ extern "C" {
 
 enum crbm_form {          /* what a padded nv x nh matrix holds */
     CRBM_PLAIN = 0,       /* the number itself;  padding 0 */
-    CRBM_EXP = 1          /* its exponential;    padding 1 */
+    CRBM_EXP = 1,         /* its exponential;    padding 1 */
+    CRBM_ODDS = 2         /* sign(W) (exp|W| - 1) / 2;  padding 0 */
 };
 
-/* One group of rows of one RBM: the arguments of sum_group and log_group.
+/* One group of rows of one RBM: the arguments of sum_group and log_group, and of descend_group.
  *
  * Notation (paper, Section 5; `log` is the natural logarithm)
  *   m_ij   message v_i -> h_j:  m(h_j = 1) / m(h_j = 0)      "vh message", the state kept between iterations
@@ -47,7 +48,7 @@ enum crbm_form {          /* what a padded nv x nh matrix holds */
  */
 typedef struct crbm_rows {
     void *msg;            /* IN OUT (rows, ld) m_ij, in the form of `weight`: m or log m                    */
-    const void *weight;   /* IN     (rows, ld) exp(W) for sum_group, W for log_group                        */
+    const void *weight;   /* IN     (rows, ld) exp(W) for sum_*, the odds for descend_*, W in logs          */
     void *cond;           /* OUT    (rows, ld) P(v_i = 1 | h_j = 1), or NULL; may be `msg`: then m is lost   */
     const void *theta_h;  /* IN     (ld,) logit of tau_h                                                     */
     const void *tau_h0;   /* IN     (ld,) 1 - tau_h, from the logit                                          */
@@ -55,14 +56,17 @@ typedef struct crbm_rows {
     const void *b1;       /* IN     (rows,) visible biases; +-inf clamps the unit                            */
     void *field_v;        /* OUT    (rows,) sum_j log q_ij                                                   */
     void *tau_v;          /* IN OUT (rows,) tau_v before -> after                                            */
-    void *part;           /* OUT    (ld,) sum over these rows of log m_ij                                    */
-    void *scratch;        /*        (ld,) column products                                                    */
+    void *part;           /* OUT    (ld,) sum over these rows of log m_ij; descend_*: (2, ld), and of t_ij   */
+    void *scratch;        /*        (ld,) column products; descend_*: (2, ld)                                */
+    void *theta_v;        /* IN OUT (rows,) descend_* alone: logit of tau_v, in place of msg, cond and tau_v */
+    double kappa;         /* descend_* alone: cosh(max|W| / 4)^2, or 0 where that is too large               */
+    double relax;         /* descend_* alone: 0 <= relax < 1, how much longer a step may be                  */
     ptrdiff_t rows;       /* 1 <= rows <= CRBM_GROUP                                                         */
     ptrdiff_t nh, ld;
     double max_weight;    /* max |W_ij|, for sum_* at most the table's; how many factors share one logarithm   */
     double damping;       /* m <- (1 - damping) m_new + damping m_old (log m in log_group)                   */
     int track;            /* measure message_change even without damping                                     */
-    double belief_change;   /* OUT max_i |tau_v after - before|                                              */
+    double belief_change;   /* OUT max_i |tau_v after - before|; descend_*: of the whole step, not the safe one */
     double message_change;  /* OUT with damping or `track`: max_ij |m_new - m_old| / max(m_new, m_old), undamped */
 } crbm_rows;
 
@@ -132,7 +136,21 @@ typedef struct crbm_kernels {
     void (*mixed_ascend_log)(crbm_ascent *a);
     void (*max_ascend)(crbm_ascent *a);
 
+    /* One alternation of descent on the Bethe free energy on a group of rows: descent.h.  theta_h, tau_h0 and tau_h1 are
+     * those before; descend_close makes the step of the hidden units from part (groups, 2, ld). */
+    void (*descend_group)(crbm_rows *r);
+    void (*descend_log_group)(crbm_rows *r);
+    double (*descend_close)(void *theta_h, void *tau_h0, void *tau_h1, const void *b2, const void *part,
+                            ptrdiff_t groups, ptrdiff_t nh, ptrdiff_t ld, double kappa, double relax);
+    /* Gamma (rows, nh) := or += the pairwise beliefs that theta_v and theta_h imply. */
+    void (*descend_gamma)(void *gamma, const crbm_rows *r, int add);
+    void (*descend_log_gamma)(void *gamma, const crbm_rows *r, int add);
+    /* What the edges of these rows contribute to the Bethe free energy. */
+    double (*descend_energy)(const crbm_rows *r);
+    double (*descend_log_energy)(const crbm_rows *r);
+
     /* Element by element: elementwise.h. */
+    void (*logit)(void *theta, const void *tau, ptrdiff_t n);
     void (*pad)(void *out, const void *in, ptrdiff_t rows, ptrdiff_t nh, ptrdiff_t ld, int form);
     void (*unpad)(void *out, const void *in, ptrdiff_t rows, ptrdiff_t nh, ptrdiff_t ld, int form);
     void (*fill)(void *out, double value, ptrdiff_t n);

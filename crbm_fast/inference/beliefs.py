@@ -25,19 +25,23 @@ class Beliefs:
     tau_h : (nh,) or (N, nh)
         P(h_j = 1), likewise.
     n_iter : int or (N,) int64
-        The number of iterations done.
+        The number of iterations done, those of a fallback included.
     converged : bool or (N,) bool
         Whether `residual <= tol`.
     residual : float or (N,) float64
         The largest change of a belief in the last iteration, divided by `1 - damping`, so that a damped step counts as
         the whole one.  In the first iteration, and with damping, also the largest relative change of a message v -> h
         before damping (sum-product and max-product).  For mixed-product the change that its messages make before
-        damping, in the beliefs and in what v sends.
+        damping, in the beliefs and in what v sends.  For descent (bethe) how far a belief was from the one that its
+        neighbours call for, which no step size hides; for coordinate ascent (mixed-ascent, max-ascent) what the best
+        flip gains.
     gamma : (nv, nh), (N, nv, nh), or None
         Pairwise beliefs P(v_i = 1, h_j = 1); see `infer`.
     log_z : float, (N,) float64, or None
         The estimate of the log partition function, or of the value maximised; see `infer`.
-    messages : (nv, nh), (N, nv, nh) or, for the field methods, (nv + nh,), (N, nv + nh); or None
+    fell_back : bool, (N,) bool, or None
+        Which instances went on by `fallback`; None where there was none.
+    messages : (nv, nh), (N, nv, nh) or, for methods with a belief per unit, (nv + nh,), (N, nv + nh); or None
         The state from which `init=` continues.
     """
 
@@ -49,6 +53,7 @@ class Beliefs:
     gamma: NDArray[Any] | None = None
     log_z: Any = None
     messages: NDArray[Any] | None = None
+    fell_back: Any = None
 
     def moments_at_prediction(self) -> NDArray[Any]:
         """v tau_h' at the predicted v, (nv, nh), summed over a batch.
@@ -94,7 +99,14 @@ _INT, _BOOL, _DOUBLE = np.dtype(np.int64), np.dtype(np.bool_), np.dtype(np.float
 
 
 def layout(
-    N: int | None, nv: int, nh: int, dtype: np.dtype[Any], gamma: Gamma, log_z: bool, state: tuple[int, ...] | None
+    N: int | None,
+    nv: int,
+    nh: int,
+    dtype: np.dtype[Any],
+    gamma: Gamma,
+    log_z: bool,
+    state: tuple[int, ...] | None,
+    fallback: bool = False,
 ) -> Layout:
     """Shape and dtype of every array of the `Beliefs` of N instances, or of one RBM where N is None.
 
@@ -106,6 +118,8 @@ def layout(
         wanted |= {"n_iter": (batch, _INT), "converged": (batch, _BOOL), "residual": (batch, _DOUBLE)}
         if log_z:
             wanted["log_z"] = batch, _DOUBLE
+        if fallback:
+            wanted["fell_back"] = batch, _BOOL
     if gamma:
         wanted["gamma"] = ((nv, nh) if gamma == "sum" else (*batch, nv, nh)), dtype
     if state is not None:

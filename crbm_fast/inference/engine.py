@@ -13,7 +13,17 @@ from crbm_fast import _validation as check
 from crbm_fast.inference.beliefs import Beliefs, Gamma, Samples, check_beliefs, layout, new_beliefs
 from crbm_fast.inference.evidence import clamp
 from crbm_fast.inference.exact import enumerate_instances
-from crbm_fast.inference.methods import METHODS, Inference, Method, check_named_init, check_options, method_named
+from crbm_fast.inference.methods import (
+    FALLBACK_ITERATIONS,
+    METHODS,
+    Fallback,
+    Inference,
+    Method,
+    check_fallback,
+    check_named_init,
+    check_options,
+    method_named,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -108,6 +118,7 @@ class Engine:
         messages: bool = False,
         init: Beliefs | ArrayLike | Literal["visible"] | None = None,
         warm_start: bool = False,
+        fallback: Fallback | None = "bethe",
         evidence: tuple[ArrayLike, ArrayLike] | None = None,
         out: Beliefs | None = None,
     ) -> Beliefs:
@@ -121,6 +132,8 @@ class Engine:
         """
         dtype, (nv, nh), row = self.dtype, self.shape, method_named(method)
         max_iter, tol, damping = options = check_options(row, max_iter, tol, damping)
+        check_fallback(fallback)
+        falls_back = fallback is not None and fallback == row.fallback and tol > 0
         named = isinstance(init, str)
         if named:
             check_named_init(init, row)
@@ -138,7 +151,7 @@ class Engine:
         N = len(v)
         state = row.state_shape(nv, nh)
         given = None if named or init is None else self._initial_state(init, row, (N, *state), single)
-        wanted = layout(None if single else N, nv, nh, dtype, gamma, log_z, state if messages else None)
+        wanted = layout(None if single else N, nv, nh, dtype, gamma, log_z, state if messages else None, falls_back)
         if out is None:
             beliefs = new_beliefs(wanted)
         else:
@@ -147,12 +160,25 @@ class Engine:
         with _Exclusive(self._lock):
             at_visible = named and init == "visible"
             self._solve(
-                beliefs, v, h, row, options, at_visible, gamma, log_z, messages, single, given, warm_start, constant
+                beliefs,
+                v,
+                h,
+                row,
+                options,
+                at_visible,
+                gamma,
+                log_z,
+                falls_back,
+                messages,
+                single,
+                given,
+                warm_start,
+                constant,
             )
         if single and tol > 0 and not beliefs.converged:
             check.warn(
-                f"{method} stopped at residual {beliefs.residual:.1e} > tol={tol:g} after {max_iter} iterations; "
-                "raise max_iter or damping",
+                f"{method} stopped at residual {beliefs.residual:.1e} > tol={tol:g} after {beliefs.n_iter} iterations; "
+                f"raise max_iter{_remedy(row, falls_back)}",
                 ConvergenceWarning,
             )
         return beliefs
@@ -165,19 +191,19 @@ class Engine:
         *,
         gamma: Gamma = False,
         log_z: bool = False,
-        init: NDArray[Any] | None = None,
         out: Beliefs | None = None,
     ) -> Beliefs:
         """`run` for the rest of the package, without its checks.
 
-        b1 (N, nv), b2 (N, nh) and `init`, the state to start from, are C-contiguous, finite and of this engine's dtype, and
+        b1 (N, nv) and b2 (N, nh) are C-contiguous, finite and of this engine's dtype, and
         `out` is what an earlier call with the same N, `gamma` and `log_z` returned.
         """
         if out is None:
-            out = new_beliefs(layout(len(b1), *self.shape, self.dtype, gamma, log_z, None))
+            out = new_beliefs(layout(len(b1), *self.shape, self.dtype, gamma, log_z, None, how.fallback is not None))
         with _Exclusive(self._lock):
             options = how.iterations, how.tol, how.damping
-            self._solve(out, b1, b2, METHODS[how.method], options, how.init == "visible", gamma, log_z, given=init)
+            falls_back = how.fallback is not None
+            self._solve(out, b1, b2, METHODS[how.method], options, how.init == "visible", gamma, log_z, falls_back)
         return out
 
     def _solve(
@@ -190,6 +216,7 @@ class Engine:
         visible_first: bool,
         gamma: Gamma,
         log_z: bool,
+        falls_back: bool = False,
         messages: bool = False,
         single: bool = False,
         given: NDArray[Any] | None = None,
@@ -210,9 +237,11 @@ class Engine:
             "converged": converged,
             "residual": residual,
             "log_z": z if log_z else None,
-            "gamma": beliefs.gamma if gamma else None,
+            "gamma": None,
             "gamma_sum": gamma == "sum",
         }
+        if gamma and beliefs.gamma is not None:
+            results["gamma"] = beliefs.gamma if gamma == "sum" else beliefs.gamma.reshape(N, nv, h.shape[1])
         if method.state is None:
             enumerate_instances(self.W, v, h, **results)
         else:
@@ -225,14 +254,55 @@ class Engine:
                 init=given,
                 visible_first=visible_first,
                 warm_start=warm_start,
+                defer=falls_back,
                 **results,
             )
+        if falls_back:
+            fell_back = ~converged
+            if fell_back.any():
+                self._go_on(method.fallback, np.flatnonzero(fell_back), v, h, options, results)
+            if single:
+                beliefs.fell_back = bool(fell_back[0])
+            else:
+                beliefs.fell_back[...] = fell_back
         if log_z and constant is not None:
             z += constant
         if single:
             beliefs.n_iter, beliefs.converged, beliefs.residual = int(n_iter[0]), bool(converged[0]), float(residual[0])
             if log_z:
                 beliefs.log_z = float(z[0])
+
+    def _go_on(
+        self,
+        fallback: str | None,
+        rows: NDArray[np.int64],
+        v: NDArray[Any],
+        h: NDArray[Any],
+        options: tuple[int, float, float],
+        results: dict[str, Any],
+    ) -> None:
+        """Go on by the fallback from the beliefs in `results`, which `_solve` has made, of these instances alone."""
+        max_iter, tol, _ = options
+        per_row = [name for name, array in results.items() if isinstance(array, np.ndarray)]
+        if results["gamma_sum"]:
+            per_row.remove("gamma")
+        part = {name: np.empty_like(results[name], shape=(len(rows), *results[name].shape[1:])) for name in per_row}
+        start = np.concatenate((results["tau_v"][rows], results["tau_h"][rows]), axis=1)
+        done = results["n_iter"][rows]
+        self._core.run(
+            fallback,
+            v[rows],
+            h[rows],
+            FALLBACK_ITERATIONS * max_iter,
+            tol,
+            0,
+            init=start,
+            gamma_add=True,
+            **results | part,
+        )
+        part["n_iter"] += done
+        for name, array in part.items():
+            results[name][rows] = array
 
     def _initial_state(self, init: Any, method: Method, shape: tuple[int, ...], single: bool) -> NDArray[Any]:
         """The state in `init`, an array or the Beliefs that hold it, as a new array of that shape."""
@@ -320,6 +390,13 @@ class Engine:
         """
         with _Exclusive(self._lock):
             self._core.gibbs(b1, b2, v, h, seed=seed, instance=instance, step=step, n_steps=n_steps, theta_h=theta_h)
+
+
+def _remedy(method: Method, falls_back: bool) -> str:
+    """What may help beside more iterations."""
+    if falls_back or not method.damped:
+        return ""
+    return " or damping" if method.fallback is None else f", or damping, or fallback={method.fallback!r}"
 
 
 class _Exclusive:

@@ -13,6 +13,8 @@ import numpy as np
 
 from crbm_fast import _validation as check
 
+Fallback = Literal["bethe", "mixed-ascent", "max-ascent"]
+
 # Iterations of a prediction whose `Inference` does not say how many.
 DEFAULT_MAX_ITER = 50
 
@@ -31,18 +33,21 @@ class Method:
         Whether its beliefs are estimates of marginals, from which maximum likelihood can learn.
     named_inits : tuple of str
         Initial states that `init` accepts by name.
+    damped : bool
+        Whether it takes `damping`.
+    fallback : str or None
+        The method by which instances can go on that it has not converged on.
     log_z : str or None
         The name of its estimate of log Z in `CRBM.log_partition`; None if it maximises and estimates no log Z.
-    damped : bool
-        Whether it can be damped.
     """
 
     name: str
     state: Literal["edges", "units"] | None
     marginals: bool
     named_inits: tuple[str, ...] = ()
-    log_z: str | None = None
     damped: bool = True
+    fallback: str | None = None
+    log_z: str | None = None
 
     def state_shape(self, nv: int, nh: int) -> tuple[int, ...]:
         """The shape of what one instance carries from iteration to iteration."""
@@ -52,13 +57,14 @@ class Method:
 METHODS = {
     method.name: method
     for method in (
-        Method("sum-product", state="edges", marginals=True, log_z="bethe"),
-        Method("mixed-product", state="units", marginals=False),
-        Method("max-product", state="edges", marginals=False),
+        Method("sum-product", state="edges", marginals=True, fallback="bethe", log_z="bethe"),
+        Method("mixed-product", state="units", marginals=False, fallback="mixed-ascent"),
+        Method("max-product", state="edges", marginals=False, fallback="max-ascent"),
         Method("mixed-ascent", state="units", marginals=False, damped=False),
         Method("max-ascent", state="units", marginals=False, damped=False),
         Method("mean-field", state="units", marginals=True, named_inits=("visible",), log_z="mean-field"),
         Method("tap", state="units", marginals=True, named_inits=("visible",), log_z="tap"),
+        Method("bethe", state="units", marginals=True, damped=False, log_z="bethe-descent"),
         Method("exact", state=None, marginals=True, log_z="exact"),
     )
 }
@@ -70,6 +76,10 @@ def method_named(name: Any) -> Method:
     return METHODS[name]
 
 
+# How many times as many iterations a fallback may take.
+FALLBACK_ITERATIONS = 10
+
+
 def check_options(method: Method, max_iter: Any, tol: Any, damping: Any) -> tuple[int, float, float]:
     """The options that every method has, after their checks."""
     options = (
@@ -77,9 +87,14 @@ def check_options(method: Method, max_iter: Any, tol: Any, damping: Any) -> tupl
         check.check_real("tol", tol, 0, np.inf),
         check.check_real("damping", damping, 0, 1),
     )
-    if damping and not method.damped:
-        raise ValueError(f"damping={damping!r} is not for method={method.name!r}, which cannot oscillate")
+    if options[2] > 0 and not method.damped:
+        raise ValueError(f"damping={damping!r}: method={method.name!r} cannot oscillate; leave damping out")
     return options
+
+
+def check_fallback(fallback: Any) -> None:
+    """Raise ValueError unless `fallback` is None or the fallback of some method."""
+    check.check_choice("fallback", fallback, (None, *(row.fallback for row in METHODS.values() if row.fallback)))
 
 
 def check_named_init(init: Any, method: Method) -> None:
@@ -112,6 +127,8 @@ class Inference:
         The weight of the old message, see `infer`.
     init : {"visible"}, optional
         Where mean field and TAP begin, see `infer`.
+    fallback : {"bethe", "mixed-ascent", "max-ascent"}, optional
+        How instances go on that sum-product, mixed-product or max-product has not converged on, see `infer`.
 
     References
     ----------
@@ -123,11 +140,18 @@ class Inference:
     tol: float = 1e-3
     damping: float = 0.0
     init: Literal["visible"] | None = None
+    fallback: Fallback | None = None
 
     def __post_init__(self) -> None:
-        method = method_named(self.method)
-        check_named_init(self.init, method)
-        max_iter, tol, damping = check_options(method, self.iterations, self.tol, self.damping)
+        row = method_named(self.method)
+        check_named_init(self.init, row)
+        max_iter, tol, damping = check_options(row, self.iterations, self.tol, self.damping)
+        check_fallback(self.fallback)
+        if self.fallback is not None and not (self.fallback == row.fallback and tol > 0):
+            whose = " and ".join(other.name for other in METHODS.values() if other.fallback == self.fallback)
+            raise ValueError(
+                f"fallback={self.fallback!r} is for {whose} with tol > 0; got method={self.method!r}, tol={tol:g}"
+            )
         check.set_fields(self, max_iter=None if self.max_iter is None else max_iter, tol=tol, damping=damping)
 
     def in_epoch(self, epoch: int) -> Self:

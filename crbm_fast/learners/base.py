@@ -63,7 +63,7 @@ class Workspace:
     """
 
     def __init__(self, model: CRBM) -> None:
-        self._widths, self._dtype = {"v": model.nv, "h": model.nh, "vh": model.nv + model.nh}, model.dtype
+        self._widths, self._dtype = {"v": model.nv, "h": model.nh}, model.dtype
         self._arrays: dict[tuple[str, str], Array] = {}
         self.beliefs: dict[int, Beliefs] = {}
 
@@ -74,10 +74,6 @@ class Workspace:
     def hidden(self, name: str, N: int) -> Array:
         """The array (N, nh) of that name; its entries are arbitrary."""
         return self._rows("h", name, N)
-
-    def units(self, name: str, N: int) -> Array:
-        """The array (N, nv + nh) of that name; its entries are arbitrary."""
-        return self._rows("vh", name, N)
 
     def _rows(self, side: str, name: str, N: int) -> Array:
         kept = self._arrays.get((side, name))

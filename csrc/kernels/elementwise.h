@@ -26,6 +26,12 @@ static double close_h(void *theta_h, void *tau_h0, void *tau_h1, const void *b2,
     return (double)v_maximum(change);
 }
 
+INLINE vreal half_odds(vreal W)
+{
+    const vreal h = v_expm1(v_abs(W)) * R(0.5);
+    return v_either(v_above(v_set(0), W), -h, h);
+}
+
 /* out (rows, ld) := in (rows, nh) in the given form, with its padding. */
 static void pad(void *out, const void *in, ptrdiff_t rows, ptrdiff_t nh, ptrdiff_t ld, int form)
 {
@@ -33,7 +39,7 @@ static void pad(void *out, const void *in, ptrdiff_t rows, ptrdiff_t nh, ptrdiff
         for (ptrdiff_t j = 0; j < ld; j += LANES) {
             const ptrdiff_t live = j >= nh ? 0 : V_LIVE(j, nh);
             const vreal x = v_load_part((const real *)in + i * nh + j, live, 0);
-            v_store((real *)out + i * ld + j, form == CRBM_EXP ? v_exp(x) : x);
+            v_store((real *)out + i * ld + j, form == CRBM_EXP ? v_exp(x) : form == CRBM_ODDS ? half_odds(x) : x);
         }
 }
 
@@ -129,6 +135,17 @@ static double logistic_step(void *tau, const void *theta, double sign, double da
         v_store_part((real *)tau + i, t, live);
     }
     return (double)v_maximum(change);
+}
+
+/* theta := logit(tau), finite also where tau has been rounded to 0 or 1. */
+static void logit(void *theta, const void *tau, ptrdiff_t n)
+{
+    const vreal smallest = v_set((real)(CRBM_REAL == 32 ? 1e-30 : 1e-300));
+    for (ptrdiff_t i = 0; i < n; i += LANES) {
+        const ptrdiff_t live = V_LIVE(i, n);
+        const vreal t = v_load_part((const real *)tau + i, live, R(0.5));
+        v_store_part((real *)theta + i, v_log(v_max(t, smallest)) - v_log(v_max(R(1.0) - t, smallest)), live);
+    }
 }
 
 /* out := tau (1 - tau), the variance of a unit. */

@@ -9,6 +9,7 @@
 #include "log_domain.h"
 #include "mixed_product.h"
 #include "ascent.h"
+#include "descent.h"
 #include "elementwise.h"
 #include "products.h"
 #include "optimizers.h"
@@ -40,6 +41,14 @@ const crbm_kernels CRBM_JOIN(CRBM_ISA, CRBM_REAL) = {
     .mixed_ascend = mixed_ascend,
     .mixed_ascend_log = mixed_ascend_log,
     .max_ascend = max_ascend,
+    .descend_group = descend_group,
+    .descend_log_group = descend_log_group,
+    .descend_close = descend_close,
+    .descend_gamma = descend_gamma,
+    .descend_log_gamma = descend_log_gamma,
+    .descend_energy = descend_energy,
+    .descend_log_energy = descend_log_energy,
+    .logit = logit,
     .pad = pad,
     .unpad = unpad,
     .fill = fill,

@@ -1,4 +1,5 @@
-/* edges.h: what methods with a message per edge share: Algorithm 1 on one RBM, its rows in groups of CRBM_GROUP.
+/* edges.h: what methods that sweep over the edges of one RBM share, its rows in groups of CRBM_GROUP; and Algorithm 1,
+ * for those with a message per edge.
  *
  * Groups are what threads share out; partial sums are added in the order of groups, so results have the same bits for
  * any number of threads.
@@ -9,6 +10,21 @@
 #include "methods/method.h"
 
 static inline ptrdiff_t groups_of(ptrdiff_t nv) { return (nv + CRBM_GROUP - 1) / CRBM_GROUP; }
+
+/* The arrays that every method with sweeps over groups of rows has. */
+static void lay_rows(work *w, uintptr_t *at, const crbm_run *run, int team)
+{
+    const crbm_problem *p = &run->problem;
+    edges *e = &w->edges;
+    e->theta_h = place_reals(at, p->ld);
+    e->tau_h0 = place_reals(at, p->ld);
+    e->tau_h1 = place_reals(at, p->ld);
+    e->field_v = place_reals(at, p->nv);
+    e->edge_sums = crbm_place(at, groups_of(p->nv) * sizeof(double));
+    e->thread_change = crbm_place(at, team * sizeof(double));
+    w->change = crbm_place(at, sizeof(double));
+    w->instance = crbm_place(at, sizeof(ptrdiff_t));
+}
 
 /* Arrays of one instance.  `conditional`: Gamma of the last iteration is made from P(v=1 | h=1), which may overwrite
  * the messages if nobody needs them afterwards. */
@@ -23,16 +39,12 @@ static size_t lay_edges(work *w, void *start, const crbm_run *run, int team, int
     e->cond = !conditional                                    ? NULL
             : out->state || out->messages || out->log_z ? place_reals(&at, matrix)
                                                               : e->msg;
-    e->part = place_reals(&at, groups * p->ld);
-    e->theta_h = place_reals(&at, p->ld);
-    e->tau_h0 = place_reals(&at, p->ld);
-    e->tau_h1 = place_reals(&at, p->ld);
-    e->field_v = place_reals(&at, p->nv);
-    e->scratch = place_reals(&at, team * p->ld);
-    e->edge_sums = crbm_place(&at, groups * sizeof(double));
-    e->thread_change = crbm_place(&at, team * sizeof(double));
-    w->change = crbm_place(&at, sizeof(double));
-    w->instance = crbm_place(&at, sizeof(ptrdiff_t));
+    e->part_length = e->scratch_length = p->ld;
+    e->theta_v = NULL;
+    e->kappa = e->relax = 0;
+    e->part = place_reals(&at, groups * e->part_length);
+    e->scratch = place_reals(&at, team * e->scratch_length);
+    lay_rows(w, &at, run, team);
     return at - (uintptr_t)start;
 }
 
@@ -50,17 +62,18 @@ ALWAYS_INLINE double share_of_groups(crbm_run *run, work *w, group_task task, in
     crbm_rows r = {
         .theta_h = e->theta_h, .tau_h0 = e->tau_h0, .tau_h1 = e->tau_h1, .nh = p->nh, .ld = ld,
         .max_weight = p->max_weight, .damping = run->options.damping, .track = e->track,
-        .scratch = e->scratch + i * ld,
+        .scratch = e->scratch + i * e->scratch_length, .kappa = e->kappa, .relax = e->relax,
     };
     for (ptrdiff_t g = i * groups / w->team; g < (i + 1) * groups / w->team; g++) {
         const ptrdiff_t first = g * CRBM_GROUP;
         r.rows = smaller(CRBM_GROUP, p->nv - first);
-        r.msg = e->msg + first * ld;
+        r.msg = e->msg ? e->msg + first * ld : NULL;
+        r.theta_v = e->theta_v ? e->theta_v + first : NULL;
         r.weight = (const real *)p->weight + first * ld;
         r.b1 = (const real *)p->b1 + n * p->nv + first;
         r.field_v = e->field_v + first;
         r.tau_v = (real *)run->results.tau_v + n * p->nv + first;
-        r.part = e->part + g * ld;
+        r.part = e->part + g * e->part_length;
         r.cond = e->fill_cond ? e->cond + first * ld : NULL;
         change = larger(change, task(run, w, &r, g));
     }
@@ -91,6 +104,31 @@ ALWAYS_INLINE double all_groups(crbm_run *run, work *w, group_task task)
     for (int i = 0; i < w->team; i++)
         change = larger(change, w->edges.thread_change[i]);
     return change;
+}
+
+/* Where the Gamma of a group of rows goes. */
+static void *gamma_of_group(const crbm_run *run, const work *w, ptrdiff_t g)
+{
+    const crbm_problem *p = &run->problem;
+    const ptrdiff_t instance = run->options.gamma == CRBM_GAMMA_SUM ? 0 : w->instance[0];
+    return (real *)run->results.gamma + (instance * p->nv + g * CRBM_GROUP) * p->nh;
+}
+
+/* Make or add Gamma of the instance by the task, unless it is deferred.  Added in the order of the instances, which are taken in order: who has
+ * the lowest number never waits. */
+ALWAYS_INLINE void add_gamma(crbm_run *run, work *w, group_task task, int deferred)
+{
+    if (run->options.gamma == CRBM_GAMMA_SUM)
+        while (crbm_look(&run->turn) != w->instance[0] && !crbm_flag(&run->cancel)) {
+            if (w->caller && run->host.poll)
+                run->host.poll(run);
+            crbm_pause();
+        }
+    if (run->options.gamma != CRBM_GAMMA_NONE && !crbm_flag(&run->cancel)) {
+        if (!deferred)
+            all_groups(run, w, task);
+        crbm_take(&run->turn);
+    }
 }
 
 /* part := sums of the messages that a run starts from. */

@@ -7,10 +7,12 @@
     METHOD(mixed_ascent)     \
     METHOD(max_ascent)       \
     METHOD(mean_field)       \
-    METHOD(tap)
+    METHOD(tap)              \
+    METHOD(bethe)
 #endif
 
 #ifdef CRBM_DEFINE_METHODS        /* by solver.c, which is compiled for each real type */
+#include "methods/bethe.h"
 #include "methods/max_ascent.h"
 #include "methods/max_product.h"
 #include "methods/mean_field.h"

@@ -2,9 +2,8 @@
  *
  *   lay -> begin -> iterate, iterate, ... -> answer (each instance, when it is finished) -> finish (the batch)
  *
- * A method works on a few instances at a time: its slots.  Methods with a message per edge (edges.h) have one slot, whose
- * groups of rows may be shared among threads; methods with a belief per unit (fields.h) have many, whose fields are
- * products of matrices.  Upon an answer the last slot moves into the one that became free.
+ * A method works on a few instances at a time: its slots.  Methods that sweep over the edges (edges.h) have one slot, whose
+ * groups of rows may be shared among threads; methods whose fields are products of matrices (fields.h) have many.  Upon an answer the last slot moves into the one that became free.
  */
 #ifndef CRBM_METHOD_H
 #define CRBM_METHOD_H
@@ -16,16 +15,20 @@
 #include "solver.h"
 #include "sync.h"
 
-/* Scratch of methods with messages: one instance. */
+/* Scratch of methods that sweep over the edges: one instance. */
 typedef struct edges {
-    real *msg;                /* (nv, ld)                                                                        */
+    real *msg;                /* (nv, ld), or NULL where beliefs are the state                                   */
     real *cond;               /* (nv, ld) P(v=1 | h=1), may be msg; NULL: Gamma comes from the messages           */
-    real *part;               /* (groups, ld)                                                                    */
+    real *theta_v;            /* (nv,) logit of tau_v, where that is the state; else NULL                         */
+    real *part;               /* (groups, part_length)                                                           */
     real *theta_h;            /* (ld,), and the next two                                                         */
     real *tau_h0;
     real *tau_h1;
     real *field_v;            /* (nv,)                                                                           */
-    real *scratch;            /* (team, ld)                                                                      */
+    real *scratch;            /* (team, scratch_length)                                                          */
+    ptrdiff_t part_length;    /* ld, or more                                                                     */
+    ptrdiff_t scratch_length;
+    double kappa, relax;      /* see crbm_rows                                                                   */
     double *edge_sums;        /* (groups,)                                                                       */
     double *thread_change;    /* (team,)                                                                         */
     int track;                /* this sweep measures the change of the messages                                  */

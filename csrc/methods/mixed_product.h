@@ -91,7 +91,7 @@ static void mixed_product_answer(crbm_run *run, work *w, const kept *batch, ptrd
     const ptrdiff_t n = w->instance[s], nv = p->nv, nh = p->nh, v = s * nv, h = s * p->ld;
     fields *f = &w->fields;
     answer_fields(run, w, s, f->sent);
-    if (run->results.log_z) {
+    if (run->results.log_z && !(run->options.defer && !run->results.converged[n])) {
         copy_reals(f->linear_h + h, f->b2 + h, p->ld);
         times_matrix(run, f->linear_h + h, f->sent + v, p->W, 1, 1);
         run->results.log_z[n] = p->k->dot_free(f->b1 + v, f->sent + v, nv) + p->k->softplus_sum(f->linear_h + h, nh);
@@ -112,6 +112,8 @@ static void mixed_product_gamma_rows(crbm_run *run, const void *argument, ptrdif
     const ptrdiff_t nv = p->nv, nh = p->nh;
     const int add = run->options.gamma == CRBM_GAMMA_SUM;
     for (ptrdiff_t n = 0; n < p->N; n++) {
+        if (run->options.defer && !run->results.converged[n])
+            continue;
         const ptrdiff_t v = n * nv + first, h = n * nh;
         p->k->mixed_gamma((real *)run->results.gamma + (add ? first : v) * nh, (const real *)p->W + first * p->ldw, p->ldw,
                           batch->v[0] + v, batch->v[1] + v, batch->v[2] + v, batch->h[0] + h, batch->h[1] + h, rows, nh,

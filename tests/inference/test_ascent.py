@@ -1,5 +1,7 @@
-"""Coordinate ascent, "mixed-ascent" and "max-ascent": what a sweep does is in test_inference_reference.py; here, where it
-ends."""
+"""Coordinate ascent, "mixed-ascent" and "max-ascent": where it ends.
+
+What a sweep does is in test_inference_reference.py.
+"""
 
 import itertools
 
@@ -110,3 +112,37 @@ def test_ties_have_an_end(method, isa, dtype):
     b1, b2 = np.tile(-W.sum(1) / 2, (20, 1)), rng.choice([-0.1, 0, 0.1], (20, 40)).astype(dtype)
     b = cf.infer(W, b1, b2, method=method, tol=1e-3, max_iter=300)
     assert b.converged.all()
+
+
+@pytest.mark.parametrize("method", ASCENTS.values())
+def test_as_a_fallback(method, isa, dtype, rng):
+    """What has converged does not notice; the rest is what ascent makes of it, sums of Gamma included."""
+    fallback = {bp: ascent for ascent, bp in ASCENTS.items()}[method]
+    W, b1, b2 = make_rbm(rng, 40, 16, scale=0.5, N=60)
+    b1, b2 = b1 - W.sum(1) / 2, b2 - W.sum(0) / 2
+    kw = {"method": method, "max_iter": 20, "log_z": True, "dtype": dtype}
+    plain, each = (cf.infer(W, b1, b2, gamma=True, fallback=f, **kw) for f in (None, fallback))
+    total = cf.infer(W, b1, b2, gamma="sum", fallback=fallback, **kw)
+    rest = np.flatnonzero(~plain.converged)
+    assert 0 < len(rest) < 60
+    np.testing.assert_array_equal(each.fell_back, ~plain.converged)
+    assert plain.fell_back is None
+    assert each.converged.all()
+    assert (each.n_iter[rest] > 20).all()
+    state = np.concatenate((plain.tau_v, plain.tau_h), axis=1)[rest]
+    end = cf.infer(
+        W, b1[rest], b2[rest], **kw | {"method": fallback, "max_iter": 200}, gamma=True, init=state, fallback=None
+    )
+    for name in ("tau_v", "tau_h", "gamma", "log_z"):
+        want = getattr(plain, name).copy()
+        want[rest] = getattr(end, name)
+        np.testing.assert_allclose(getattr(each, name), want, rtol=1e-6, atol=1e-6, err_msg=name)
+    np.testing.assert_allclose(total.gamma, each.gamma.sum(0), atol=60 * 1e-6)
+    assert (end.log_z >= plain.log_z[rest] - 1e-3).all()
+    # a fallback is asked for by the name that is the method's
+    other = cf.infer(W, b1, b2, fallback="bethe", **kw)
+    np.testing.assert_array_equal(other.tau_v, plain.tau_v)
+    with pytest.raises(ValueError, match="fallback='tap' is not one of: None, 'bethe', 'mixed-ascent', 'max-ascent'"):
+        cf.infer(W, b1, b2, fallback="tap", **kw)
+    with pytest.raises(ValueError, match="fallback='bethe' is for sum-product with tol > 0"):
+        cf.Inference(method, fallback="bethe")
