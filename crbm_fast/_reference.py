@@ -98,24 +98,26 @@ def _bethe(W: Array, b1: Array, b2: Array, M_hv: Array, tau_h: Array) -> Any:
 
 
 def mixed_product(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) -> Result:
-    """Algorithm 1, mixed-product: Eq. 15 in place of Eq. 14; damping acts on the log messages, W v.
+    """Algorithm 1, mixed-product: Eq. 15 in place of Eq. 14.
 
+    Damping acts on the log messages h -> v, from the second iteration on; Gamma is that of the messages before damping.
     log_z is log sum_h exp(-E(v, h)) at the decoded v.
     """
     nv, nh = W.shape
     M_hv: Array = np.full((nh, nv), 0.5)
-    tau_h, sent = expit(b2), np.zeros(nv)
-    for _ in range(T):
-        M_vh = message_h_to_v(W, M_hv, tau_h)
-        tau_v = belief(b1, M_vh)
-        v = (tau_v > 0.5).astype(float)
-        sent = (1 - damping) * v + damping * sent
-        M_hv = expit(W.T * sent)
+    tau_h, log_odds = expit(b2), np.zeros_like(W)
+    for t in range(T):
+        new = message_h_to_v(W, M_hv, tau_h)
+        kept = damping if t > 0 else 0
+        log_odds = (1 - kept) * np.log(new / (1 - new)) + kept * log_odds
+        theta_v = b1 + log_odds.sum(axis=1)
+        v = (theta_v > 0).astype(float)
+        M_hv = expit(W.T * v)
         tau_h = belief(b2, M_hv)
     return {
-        "tau_v": tau_v,
+        "tau_v": expit(theta_v),
         "tau_h": tau_h,
-        "gamma": pairwise_belief(W, M_vh, M_hv, tau_v, tau_h),
+        "gamma": pairwise_belief(W, new, M_hv, belief(b1, new), tau_h),
         "log_z": b1 @ v + np.logaddexp(0, b2 + v @ W).sum(),
     }
 
@@ -141,6 +143,37 @@ def max_product(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) ->
         "tau_h": expit(theta_h),
         "gamma": np.outer(v, h),
         "log_z": b1 @ v + b2 @ h + v @ W @ h,
+    }
+
+
+def _ascent(W: Array, b1: Array, b2: Array, T: int, f: Callable[[Array], Array]) -> tuple[Array, Array]:
+    """T sweeps of coordinate ascent on b1 v + sum_j f(b2 + v W) from v = 0: theta_v, by which v_i = 1 is better, and v."""
+    theta_v, v = np.zeros(len(b1)), np.zeros(len(b1))
+    for _ in range(T):
+        for i in range(len(b1)):
+            r = b2 + v @ W - v[i] * W[i]
+            theta_v[i] = b1[i] + (f(W[i] + r) - f(r)).sum()
+            v[i] = theta_v[i] > 0
+    return theta_v, v
+
+
+def mixed_ascent(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) -> Result:
+    """Coordinate ascent on log sum_h exp(-E(v, h)), which is log_z; Gamma is that of mixed-product at a fixed point."""
+    theta_v, v = _ascent(W, b1, b2, T, lambda x: np.logaddexp(0, x))
+    tau_v, tau_h, M_hv = expit(theta_v), expit(b2 + v @ W), expit(W.T * v)
+    gamma = pairwise_belief(W, message_h_to_v(W, M_hv, tau_h), M_hv, tau_v, tau_h)
+    return {"tau_v": tau_v, "tau_h": tau_h, "gamma": gamma, "log_z": b1 @ v + np.logaddexp(0, b2 + v @ W).sum()}
+
+
+def max_ascent(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) -> Result:
+    """Coordinate ascent on max_h -E(v, h), which is log_z; Gamma is v h'."""
+    theta_v, v = _ascent(W, b1, b2, T, lambda x: np.maximum(0, x))
+    theta_h = b2 + v @ W
+    return {
+        "tau_v": expit(theta_v),
+        "tau_h": expit(theta_h),
+        "gamma": np.outer(v, theta_h > 0),
+        "log_z": b1 @ v + np.maximum(0, theta_h).sum(),
     }
 
 
@@ -356,6 +389,8 @@ FUNCTIONS: dict[str, Callable[..., Result]] = {
     "sum-product": sum_product,
     "mixed-product": mixed_product,
     "max-product": max_product,
+    "mixed-ascent": mixed_ascent,
+    "max-ascent": max_ascent,
     "mean-field": mean_field,
     "tap": tap,
     "bethe": bethe,

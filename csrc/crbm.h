@@ -70,6 +70,25 @@ typedef struct crbm_rows {
     double message_change;  /* OUT with damping or `track`: max_ij |m_new - m_old| / max(m_new, m_old), undamped */
 } crbm_rows;
 
+/* One sweep of coordinate ascent over the visible units of n RBMs that share their weights: the arguments of
+ * mixed_ascend, mixed_ascend_log and max_ascend. */
+typedef struct crbm_ascent {
+    void *v;              /* IN OUT (n, nv) states, 0 or 1                                                   */
+    void *theta_v;        /* OUT    (n, nv) what v_i = 1 is worth more than v_i = 0, given the others         */
+    void *theta_h;        /* IN OUT (n, ld) b2 + v W                                                         */
+    void *tau_h0;         /* IN OUT (n, ld) 1 - tau_h and                                                    */
+    void *tau_h1;         /* IN OUT (n, ld) tau_h; mixed_ascend only                                         */
+    double *change;       /* OUT    (n,) the largest gain of a flip that was met, whether it was made or not   */
+    const void *b1;       /* IN     (n, nv) +-inf clamps the unit                                            */
+    const void *weight;   /* IN     (nv, ld) exp(W) for mixed_ascend, else W                                 */
+    const void *row_sum;  /* IN     (nv,) sum_j W_ij; mixed_ascend only                                      */
+    const void *W;        /* IN     (nv, ldw)                                                                */
+    ptrdiff_t ldw;
+    ptrdiff_t n, nv, nh, ld;
+    double max_weight;    /* max |W_ij|, for mixed_ascend at most the table's                                */
+    double tol;           /* a flip is made where it gains more                                              */
+} crbm_ascent;
+
 typedef struct crbm_kernels {
     const char *isa;          /* "baseline", "avx2", "avx512", "neon"                                       */
     int itemsize;             /* 4 or 8                                                                     */
@@ -111,6 +130,11 @@ typedef struct crbm_kernels {
     void (*mixed_gamma)(void *gamma, const void *W, ptrdiff_t ldw, const void *theta_v, const void *sent,
                         const void *sent_before, const void *theta_h, const void *theta_h_before, ptrdiff_t rows,
                         ptrdiff_t nh, int add);
+
+    /* Coordinate ascent on what mixed-product and max-product seek the best v for: ascent.h. */
+    void (*mixed_ascend)(crbm_ascent *a);
+    void (*mixed_ascend_log)(crbm_ascent *a);
+    void (*max_ascend)(crbm_ascent *a);
 
     /* One alternation of descent on the Bethe free energy on a group of rows: descent.h.  theta_h, tau_h0 and tau_h1 are
      * those before; descend_close makes the step of the hidden units from part (groups, 2, ld). */

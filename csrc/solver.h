@@ -64,7 +64,7 @@ typedef struct crbm_options {
     double tol;               /* 0: exactly max_iter iterations                                                  */
     double damping;
     int gamma;                /* enum crbm_gamma                                                                 */
-    int defer;                /* sum-product: no Gamma and log Z of instances that have not converged            */
+    int defer;                /* no Gamma and log Z of instances that have not converged; they go on by a fallback */
     int gamma_from_messages;  /* sum-product: leave the messages as they are, for the next run                    */
     const void *init;         /* (N, nv, nh) log messages or (N, nv + nh) beliefs to start from, or NULL          */
     int visible_first;        /* without init, mean field and TAP start from b1 alone, not from b2 alone          */

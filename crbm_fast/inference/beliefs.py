@@ -31,8 +31,10 @@ class Beliefs:
     residual : float or (N,) float64
         The largest change of a belief in the last iteration, divided by `1 - damping`, so that a damped step counts as
         the whole one.  In the first iteration, and with damping, also the largest relative change of a message v -> h
-        before damping (sum-product and max-product); for mixed-product always also that of what v sends.  For descent
-        (bethe) how far a belief was from the one that its neighbours call for, which no step size hides.
+        before damping (sum-product and max-product).  For mixed-product the change that its messages make before
+        damping, in the beliefs and in what v sends.  For descent (bethe) how far a belief was from the one that its
+        neighbours call for, which no step size hides; for coordinate ascent (mixed-ascent, max-ascent) what the best
+        flip gains.
     gamma : (nv, nh), (N, nv, nh), or None
         Pairwise beliefs P(v_i = 1, h_j = 1); see `infer`.
     log_z : float, (N,) float64, or None
@@ -56,8 +58,7 @@ class Beliefs:
     def moments_at_prediction(self) -> NDArray[Any]:
         """v tau_h' at the predicted v, (nv, nh), summed over a batch.
 
-        After mixed-product without damping, tau_h is E[h | v] at that v, and these are the moments in the gradient of
-        Eq. 7.
+        After mixed-product, tau_h is E[h | v] at that v, and these are the moments in the gradient of Eq. 7.
         """
         v = np.atleast_2d(self.tau_v > 0.5).astype(self.tau_h.dtype)
         moments: NDArray[Any] = v.T @ np.atleast_2d(self.tau_h)

@@ -14,9 +14,9 @@ from crbm_fast.inference.beliefs import Beliefs, Gamma, Samples, check_beliefs, 
 from crbm_fast.inference.evidence import clamp
 from crbm_fast.inference.exact import enumerate_instances
 from crbm_fast.inference.methods import (
-    FALLBACK,
     FALLBACK_ITERATIONS,
     METHODS,
+    Fallback,
     Inference,
     Method,
     check_fallback,
@@ -118,7 +118,7 @@ class Engine:
         messages: bool = False,
         init: Beliefs | ArrayLike | Literal["visible"] | None = None,
         warm_start: bool = False,
-        fallback: Literal["bethe"] | None = "bethe",
+        fallback: Fallback | None = "bethe",
         evidence: tuple[ArrayLike, ArrayLike] | None = None,
         out: Beliefs | None = None,
     ) -> Beliefs:
@@ -132,7 +132,8 @@ class Engine:
         """
         dtype, (nv, nh), row = self.dtype, self.shape, method_named(method)
         max_iter, tol, damping = options = check_options(row, max_iter, tol, damping)
-        falls_back = check_fallback(fallback) and row.falls_back and tol > 0
+        check_fallback(fallback)
+        falls_back = fallback is not None and fallback == row.fallback and tol > 0
         named = isinstance(init, str)
         check_named_init(init if named else None, row)
         if damping > 0 and dtype.type(damping) == 1:
@@ -248,7 +249,7 @@ class Engine:
                 **results,
             )
         if falls_back:
-            fell_back = self._descend(v, h, options, results)
+            fell_back = self._go_on(method.fallback, v, h, options, results)
             if single:
                 beliefs.fell_back = bool(fell_back[0])
             else:
@@ -260,10 +261,15 @@ class Engine:
             if log_z:
                 beliefs.log_z = float(z[0])
 
-    def _descend(
-        self, v: NDArray[Any], h: NDArray[Any], options: tuple[int, float, float], results: dict[str, Any]
+    def _go_on(
+        self,
+        fallback: str | None,
+        v: NDArray[Any],
+        h: NDArray[Any],
+        options: tuple[int, float, float],
+        results: dict[str, Any],
     ) -> NDArray[np.bool_]:
-        """Let the instances of these results that have not converged go on by descent, and tell which they are."""
+        """Let the instances of these results that have not converged go on by the fallback, and tell which they are."""
         fell_back: NDArray[np.bool_] = ~results["converged"]
         rows = np.flatnonzero(fell_back)
         if len(rows) == 0:
@@ -275,7 +281,7 @@ class Engine:
         part = {name: np.empty_like(results[name], shape=(len(rows), *results[name].shape[1:])) for name in per_row}
         init = np.concatenate((results["tau_v"][rows], results["tau_h"][rows]), axis=1)
         most = FALLBACK_ITERATIONS * max_iter
-        self._core.run(FALLBACK, v[rows], h[rows], most, tol, 0, init=init, gamma_add=True, **results | part)
+        self._core.run(fallback, v[rows], h[rows], most, tol, 0, init=init, gamma_add=True, **results | part)
         part["n_iter"] += results["n_iter"][rows]
         for name, array in part.items():
             results[name][rows] = array
@@ -373,7 +379,7 @@ def _warn_of(beliefs: Beliefs, method: Method, tol: float) -> None:
     """Say that inference on one RBM has not converged, and what may help."""
     remedy = "raise max_iter"
     if beliefs.fell_back is None and method.damped:
-        remedy += " or damping, or leave fallback at 'bethe'" if method.falls_back else " or damping"
+        remedy += " or damping" if method.fallback is None else f", or damping, or fallback={method.fallback!r}"
     stopped = f"stopped at residual {beliefs.residual:.1e} > tol={tol:g} after {beliefs.n_iter} iterations"
     check.warn(f"{method.name} {stopped}; {remedy}", ConvergenceWarning)
 

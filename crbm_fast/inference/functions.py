@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from crbm_fast.inference.beliefs import Beliefs, Gamma, Samples
 from crbm_fast.inference.engine import Engine
+from crbm_fast.inference.methods import Fallback
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
@@ -24,7 +25,7 @@ def infer(
     log_z: bool = False,
     messages: bool = False,
     init: Beliefs | ArrayLike | Literal["visible"] | None = None,
-    fallback: Literal["bethe"] | None = "bethe",
+    fallback: Fallback | None = "bethe",
     evidence: tuple[ArrayLike, ArrayLike] | None = None,
     dtype: DTypeLike | None = None,
     n_threads: int | None = None,
@@ -40,31 +41,35 @@ def infer(
         Visible biases, of one RBM or of a batch.
     b_h : (nh,) or (N, nh) array-like
         Hidden biases.  A vector beside a batch is shared by all of it.
-    method : {"sum-product", "mixed-product", "max-product", "mean-field", "tap", "bethe", "exact"}
+    method : str
+        "sum-product", "mixed-product", "max-product", "mixed-ascent", "max-ascent", "mean-field", "tap", "bethe"
+        or "exact".
         Algorithm 1 of [1]_ (Eqs. 8-18): marginals; max over v and sum over h (marginal MAP); max over both (MAP).
-        Naive mean field; second-order TAP [2]_.  "bethe" descends on the Bethe free energy, whose stationary points are
-        the fixed points of sum-product: it finds a minimum, cannot oscillate, and takes about twice as long per
-        iteration.  Enumeration of the smaller side (at most 25 units).
+        "mixed-ascent" and "max-ascent" flip one visible unit after the other while that raises what mixed-product and
+        max-product maximise: they cannot oscillate, and where no flip gains, mixed-product stays.  Naive mean field;
+        second-order TAP [2]_.  "bethe" descends on the Bethe free energy, whose stationary points are the fixed points
+        of sum-product: it finds a minimum, cannot oscillate, and takes about twice as long per iteration.  Enumeration
+        of the smaller side (at most 25 units).
     max_iter : int
         Iterations at most; one sends all messages h -> v, then all v -> h.
     tol : float
         Stop an instance when no belief changed by more.  0 does exactly `max_iter` iterations.
-    fallback : {"bethe"} or None
-        With sum-product and tol > 0, the instances that have not converged after `max_iter` iterations go on by
-        `method="bethe"`, from their beliefs, for at most ten times as many; the others do not notice.  None is
-        Algorithm 1 as printed.
+    fallback : {"bethe", "mixed-ascent", "max-ascent"} or None
+        With sum-product, mixed-product or max-product, in this order, and tol > 0, the instances that have not
+        converged after `max_iter` iterations go on by that method, from their beliefs, for at most ten times as many;
+        the others do not notice.  None, and a fallback that is another method's, is Algorithm 1 as printed.
     damping : float in [0, 1)
-        Weight of the old v -> h message in the new one: of m(1)/m(0) for sum-product, of its logarithm for
-        max-product and mixed-product (which is slower with damping); for mean field and TAP, of the old `tau_h`.
-        "bethe" takes none: it does not need it.
+        Weight of the old message in the new one: of m(1)/m(0) of the messages v -> h for sum-product, of its logarithm
+        for max-product; of the logarithm of the messages h -> v for mixed-product, from the second iteration on; for
+        mean field and TAP, of the old `tau_h`.  "bethe" and the ascents take none: they do not need it.
     gamma : bool or "sum"
         Also pairwise beliefs P(v_i = 1, h_j = 1): per instance, or summed over the batch.  Sum-product and
         mixed-product: Eq. 18; for sum-product on an instance stopped by `tol`, or with damping, from its newest
-        messages, which differs from Eq. 18 by at most about the residual; for mixed-product, whose messages v -> h are
-        those of single states, it may exceed tau_h.  Bethe: what its beliefs imply.  Max-product: v h' at the predicted
-        v and the h that is best for it.  Mean field: tau_v tau_h'; TAP: plus W_ij var_i var_j, the derivative of its
-        log Z, which leaves [0, 1] where weights are too strong for the expansion.  What a max-margin gradient needs
-        (Eq. 7) is `Beliefs.moments_at_prediction`.
+        messages, which differs from Eq. 18 by at most about the residual; for mixed-product with the messages before
+        damping, and as its messages v -> h are those of single states, it may exceed tau_h.  Bethe: what its beliefs
+        imply.  Max-product: v h' at the predicted v and the h that is best for it.  Mean field: tau_v tau_h'; TAP: plus
+        W_ij var_i var_j, the derivative of its log Z, which leaves [0, 1] where weights are too strong for the
+        expansion.  What a max-margin gradient needs (Eq. 7) is `Beliefs.moments_at_prediction`.
     log_z : bool
         Also log Z.  Sum-product: Bethe, with an error of second order in that of the messages; bethe: minus the Bethe
         free energy of its beliefs, which rises with every iteration; mean field: the lower
@@ -75,7 +80,7 @@ def infer(
     init : Beliefs, array-like or "visible", optional
         Messages to start from: (nv, nh) per instance, log m(1)/m(0) of the message v_i -> h_j, for sum-product and
         max-product; one row of nv + nh for the others: tau_v and tau_h.  Mixed-product reads only
-        the first nv, the states that v sends, rounded to 0 and 1 unless it is damped.  Default:
+        the first nv, the states that v sends, rounded to 0 and 1.  Default:
         uniform messages; mean field and TAP start at tau_h = logistic(b_h), or with "visible" at
         tau_v = logistic(b_v), the prediction of the logistic part of a CRBM.  They find the mode that is near.
     evidence : (mask, values), optional

@@ -13,6 +13,8 @@ import numpy as np
 
 from crbm_fast import _validation as check
 
+Fallback = Literal["bethe", "mixed-ascent", "max-ascent"]
+
 # Iterations of a prediction whose `Inference` does not say how many.
 DEFAULT_MAX_ITER = 50
 
@@ -33,8 +35,8 @@ class Method:
         Initial states that `init` accepts by name.
     damped : bool
         Whether it takes `damping`.
-    falls_back : bool
-        Whether instances on which it does not converge can go on by another method, its `fallback`.
+    fallback : str or None
+        The method by which instances can go on that it has not converged on.
     log_z : str or None
         The name of its estimate of log Z in `CRBM.log_partition`; None if it maximises and estimates no log Z.
     """
@@ -44,7 +46,7 @@ class Method:
     marginals: bool
     named_inits: tuple[str, ...] = ()
     damped: bool = True
-    falls_back: bool = False
+    fallback: str | None = None
     log_z: str | None = None
 
     def state_shape(self, nv: int, nh: int) -> tuple[int, ...]:
@@ -57,9 +59,11 @@ class Method:
 METHODS = {
     method.name: method
     for method in (
-        Method("sum-product", state="edges", marginals=True, falls_back=True, log_z="bethe"),
-        Method("mixed-product", state="units", marginals=False),
-        Method("max-product", state="edges", marginals=False),
+        Method("sum-product", state="edges", marginals=True, fallback="bethe", log_z="bethe"),
+        Method("mixed-product", state="units", marginals=False, fallback="mixed-ascent"),
+        Method("max-product", state="edges", marginals=False, fallback="max-ascent"),
+        Method("mixed-ascent", state="units", marginals=False, damped=False),
+        Method("max-ascent", state="units", marginals=False, damped=False),
         Method("mean-field", state="units", marginals=True, named_inits=("visible",), log_z="mean-field"),
         Method("tap", state="units", marginals=True, named_inits=("visible",), log_z="tap"),
         Method("bethe", state="units", marginals=True, damped=False, log_z="bethe-descent"),
@@ -74,8 +78,7 @@ def method_named(name: Any) -> Method:
     return METHODS[name]
 
 
-# The method by which instances of another may go on, and how many times as many iterations it may take.
-FALLBACK = "bethe"
+# How many times as many iterations a fallback may take.
 FALLBACK_ITERATIONS = 10
 
 
@@ -91,10 +94,9 @@ def check_options(method: Method, max_iter: Any, tol: Any, damping: Any) -> tupl
     return options
 
 
-def check_fallback(fallback: Any) -> bool:
-    """Whether there is one."""
-    check.check_choice("fallback", fallback, (None, FALLBACK))
-    return fallback is not None
+def check_fallback(fallback: Any) -> None:
+    """Raise ValueError unless `fallback` is None or the fallback of some method."""
+    check.check_choice("fallback", fallback, (None, *(row.fallback for row in METHODS.values() if row.fallback)))
 
 
 def check_named_init(init: Any, method: Method) -> None:
@@ -127,8 +129,8 @@ class Inference:
         The weight of the old message, see `infer`.
     init : {"visible"}, optional
         Where mean field and TAP begin, see `infer`.
-    fallback : {"bethe"}, optional
-        How instances go on that sum-product has not converged on, see `infer`.
+    fallback : {"bethe", "mixed-ascent", "max-ascent"}, optional
+        How instances go on that sum-product, mixed-product or max-product has not converged on, see `infer`.
 
     References
     ----------
@@ -140,15 +142,17 @@ class Inference:
     tol: float = 1e-3
     damping: float = 0.0
     init: Literal["visible"] | None = None
-    fallback: Literal["bethe"] | None = None
+    fallback: Fallback | None = None
 
     def __post_init__(self) -> None:
         row = method_named(self.method)
         check_named_init(self.init, row)
         max_iter, tol, damping = check_options(row, self.iterations, self.tol, self.damping)
-        if check_fallback(self.fallback) and not (row.falls_back and tol > 0):
+        check_fallback(self.fallback)
+        if self.fallback is not None and not (self.fallback == row.fallback and tol > 0):
+            whose = " and ".join(other.name for other in METHODS.values() if other.fallback == self.fallback)
             raise ValueError(
-                f"fallback={self.fallback!r} is for sum-product with tol > 0; got method={self.method!r}, tol={tol:g}"
+                f"fallback={self.fallback!r} is for {whose} with tol > 0; got method={self.method!r}, tol={tol:g}"
             )
         check.set_fields(self, max_iter=None if self.max_iter is None else max_iter, tol=tol, damping=damping)
 

@@ -190,6 +190,8 @@ class Negative:
         The sum over the rows of E[v h']; None means the sum of v h'.
     n_iter, converged : (M,) or None
         What inference reported.
+    below_truth : (M,) bool or None
+        Where the rival that was found scored below the observed outputs, which then took its place.
     """
 
     v: Array
@@ -197,6 +199,7 @@ class Negative:
     gamma: Array | None = None
     n_iter: NDArray[np.int64] | None = None
     converged: NDArray[np.bool_] | None = None
+    below_truth: NDArray[np.bool_] | None = None
 
 
 class Timer:

@@ -80,8 +80,8 @@ class CRBM(Energies):
         ----------
         X : (N, nx) array-like or CSR matrix
             Features.  None for a model without features: then the result has one row.
-        method, max_iter, tol, damping, init, optional
-            In place of those in `self.inference`.  With another method, `init` is None unless it is given.
+        method, max_iter, tol, damping, init, fallback, optional
+            In place of those in `self.inference`.  With another method, `init` and `fallback` are None unless given.
         evidence : (mask, values), optional
             Outputs that are known, clamped to 0 or 1; both broadcast to (N, nv).
         """
@@ -106,10 +106,11 @@ class CRBM(Energies):
 
     def _visible_beliefs(self, X: Any, options: dict[str, Any]) -> tuple[int, Iterator[tuple[slice, NDArray[Any]]]]:
         """The number of instances; slices that cover them, each with its tau_v."""
-        check_keywords(options, ("method", "max_iter", "tol", "damping", "init", "evidence"))
+        check_keywords(options, ("method", "max_iter", "tol", "damping", "init", "fallback", "evidence"))
         evidence = options.pop("evidence", None)
         if "method" in options:
             options.setdefault("init", None)
+            options.setdefault("fallback", None)
         keywords = asdict(replace(self.inference, **options).concrete())
         features = self.check_features(X)
         N = 1 if features is None else len(features)

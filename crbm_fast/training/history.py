@@ -36,6 +36,9 @@ class Epoch:
         The learning rate of this epoch.
     seconds : dict
         Time by phase: data, biases, positive, negative, gradient, step, evaluation; and total.
+    below_truth : float or None
+        Fraction of training instances for which a max-margin learner found no rival that scores as high as the truth,
+        see `learners.MSSVM`; None for other learners.
     """
 
     epoch: int
@@ -48,6 +51,7 @@ class Epoch:
     weight_norm: float
     learning_rate: float
     seconds: dict[str, float]
+    below_truth: float | None = None
 
 
 class History(list[Epoch]):
@@ -75,7 +79,11 @@ class History(list[Epoch]):
         def percent(x: float | None) -> str:
             return "-" if x is None else f"{100 * x:.3f}"
 
-        rows = ["epoch  train %  valid %  converged %  iterations  |gradient|   |weights|  seconds"]
+        margin = any(e.below_truth is not None for e in self)
+        rows = [
+            "epoch  train %  valid %  converged %  iterations  |gradient|   |weights|  seconds"
+            + "  below truth %" * margin
+        ]
         for e in self:
             n_iter = "-" if e.n_iter is None else f"{e.n_iter:.1f}"
             converged = "-" if e.converged is None else f"{100 * e.converged:.1f}"
@@ -83,6 +91,6 @@ class History(list[Epoch]):
             rows.append(
                 f"{e.epoch:5d}{mark} {percent(e.train_error):>7}  {percent(e.valid_error):>7}  {converged:>11}"
                 f"  {n_iter:>4} of {e.max_iter:<3d} {e.gradient_norm:10.3g}  {e.weight_norm:10.4g}"
-                f"  {e.seconds['total']:7.2f}"
+                f"  {e.seconds['total']:7.2f}" + f"  {percent(e.below_truth):>13}" * margin
             )
         return "\n".join(rows)

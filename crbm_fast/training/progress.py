@@ -18,6 +18,8 @@ def describe(learner: str, e: Epoch) -> str:
         parts.append(f"validation error {100 * e.valid_error:.3f} %")
     if e.converged is not None:
         parts.append(f"{100 * e.converged:.1f} % converged in {e.n_iter:.1f} iterations")
+    if e.below_truth is not None:
+        parts.append(f"{100 * e.below_truth:.1f} % of the rivals below the truth")
     parts.append(f"|gradient| {e.gradient_norm:.3g}, |weights| {e.weight_norm:.4g}, {e.seconds['total']:.2f} s")
     return ", ".join(parts)
 

@@ -272,6 +272,7 @@ class Run:
                 weight_norm=_norm(model.parameters(), engine.n_threads),
                 learning_rate=factor * self.optimizer.learning_rate,
                 seconds=timer.seconds | {"total": perf_counter() - begin},
+                below_truth=None if counts.below_truth is None else counts.below_truth / counts.inferred,
             )
         )
         return self.history[-1]
@@ -313,6 +314,8 @@ class Run:
                 counts.iterations += int(negative.n_iter.sum())
                 counts.converged += int(negative.converged.sum())
                 counts.inferred += len(negative.n_iter)
+            if negative.below_truth is not None:
+                counts.below_truth = (counts.below_truth or 0) + int(negative.below_truth.sum())
             if bar is not None:
                 bar.update()
         return counts
@@ -328,6 +331,8 @@ class _Counts:
         Norm of the last gradient, and the sum of all.
     inferred, converged, iterations : int
         Number of inferences, how many of them converged, and the sum of their iterations.
+    below_truth : int or None
+        How many rivals scored below the truth, where the learner has rivals.
     """
 
     norm: float = 0.0
@@ -335,6 +340,7 @@ class _Counts:
     inferred: int = 0
     converged: int = 0
     iterations: int = 0
+    below_truth: int | None = None
 
 
 def _mismatch(state: Mapping[str, Arrays], group: str, mine: Arrays) -> str:

@@ -8,6 +8,7 @@
 #include "sum_product.h"
 #include "log_domain.h"
 #include "mixed_product.h"
+#include "ascent.h"
 #include "descent.h"
 #include "elementwise.h"
 #include "products.h"
@@ -37,6 +38,9 @@ const crbm_kernels CRBM_JOIN(CRBM_ISA, CRBM_REAL) = {
     .mixed_field = mixed_field,
     .mixed_field_log = mixed_field_log,
     .mixed_gamma = mixed_gamma,
+    .mixed_ascend = mixed_ascend,
+    .mixed_ascend_log = mixed_ascend_log,
+    .max_ascend = max_ascend,
     .descend_group = descend_group,
     .descend_log_group = descend_log_group,
     .descend_close = descend_close,

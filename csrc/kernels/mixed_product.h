@@ -91,7 +91,7 @@ static void mixed_field_log(void *field_v, const void *weight, const void *v_map
 /* Gamma (rows, nh) := or += tau(v = 1, h = 1) (Eq. 18), from the two messages of each edge, in logs:
  *
  *   lambda = f(W + r) - f(r), r = theta_h_before - W sent_before     the last message h -> v (Eq. 13), f = softplus
- *   mu     = W sent                                                  the last message v -> h (Eq. 15, damped)
+ *   mu     = W sent                                                  the last message v -> h (Eq. 15)
  *   Gamma  = 1 / (1 + exp(a) + exp(b) + exp(a + b + W)),   a = lambda - theta_v - W,   b = mu - theta_h - W
  *
  * (Eq. 18 divided by its Gamma^11).  theta_v = +-inf clamps: Gamma is then 1 / (1 + exp(b)) or 0.  Every term is

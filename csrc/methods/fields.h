@@ -18,7 +18,7 @@ static size_t lay_fields(work *w, void *start, const crbm_run *run, ptrdiff_t si
     f->theta_v = place_reals(&at, v);
     f->sent = place_reals(&at, v);
     f->extra_v = place_reals(&at, v);
-    f->decided = place_reals(&at, v);
+    f->fresh_v = place_reals(&at, v);
     f->b2 = place_reals(&at, h);
     f->tau_h0 = place_reals(&at, h);
     f->tau_h1 = place_reals(&at, h);
@@ -104,7 +104,7 @@ static void update_tau_h(const crbm_run *run, work *w, ptrdiff_t m, double dampi
     fields *f = &w->fields;
     for (ptrdiff_t s = 0; s < m; s++) {
         const double change = p->k->logistic_step(f->tau_h1 + s * p->ld, f->theta_h + s * p->ld, 1, damping, p->nh);
-        w->change[s] = larger(w->change[s], change / (1 - run->options.damping));
+        w->change[s] = larger(w->change[s], change / (1 - damping));
     }
 }
 
@@ -130,9 +130,9 @@ static void move_fields(const crbm_run *run, work *w, ptrdiff_t to, ptrdiff_t fr
 {
     const ptrdiff_t nv = run->problem.nv, ld = run->problem.ld;
     fields *f = &w->fields;
-    real *const v[] = {f->b1, f->tau_v, f->sent};
+    real *const v[] = {f->b1, f->tau_v, f->sent, f->field_v};
     real *const h[] = {f->b2, f->tau_h0, f->tau_h1, f->theta_h};
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 4; i++)
         copy_reals(v[i] + to * nv, v[i] + from * nv, nv);
     for (int i = 0; i < 4; i++)
         copy_reals(h[i] + to * ld, h[i] + from * ld, ld);

@@ -64,7 +64,10 @@ static void max_product_finish(crbm_run *run, const kept *batch, int team)
             run->results.log_z[n] = k->dot_free((const real *)p->b1 + n * nv, v + n * nv, nv) + k->relu_sum(h + n * nh, nh);
     if (run->options.gamma != CRBM_GAMMA_NONE) {
         k->decode(h, h, 0, N * nh);
-        outer(run, v, h, 0, team);
+        for (ptrdiff_t n = 0; n < N; n++)
+            if (run->options.defer && !run->results.converged[n])
+                k->fill(h + n * nh, 0, nh);
+        outer(run, v, h, run->options.gamma == CRBM_GAMMA_SUM, team);
     }
 }
 

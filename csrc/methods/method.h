@@ -43,14 +43,14 @@ typedef struct fields {
     real *tau_v;              /* (size, nv)                                                                      */
     real *field_v;            /* (size, nv)  sum over h                                                          */
     real *theta_v;            /* (size, nv)  b1 + field_v                                                        */
-    real *sent;               /* (size, nv)  what v sends to h: tau_v, or its most likely state, damped          */
+    real *sent;               /* (size, nv)  what v sends to h: tau_v, or its most likely state                  */
     real *tau_h0;             /* (size, ld)                                                                      */
     real *tau_h1;             /* (size, ld)                                                                      */
     real *theta_h;            /* (size, ld)                                                                      */
     real *linear_h;           /* (size, ld)  b2 + sent W                                                         */
     real *extra_v;            /* (size, nv)  the method's own, like the next two                                 */
     real *extra_h;            /* (size, ld)                                                                      */
-    real *decided;            /* (size, nv)                                                                      */
+    real *fresh_v;            /* (size, nv)                                                                      */
 } fields;
 
 /* One worker's scratch. */

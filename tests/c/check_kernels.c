@@ -165,7 +165,21 @@ static void rows(ptrdiff_t nv, ptrdiff_t nh, double scale)
             k->mixed_gamma(gamma, W, nh, f, v, v, th, th, nv, nh, 1);
             CHECK(all_finite(gamma, nv * nh) && k->max_abs(gamma, nv * nh) <= 2);
         }
-        free(v), free(f), free(sums), free(th), free(h0), free(h1);
+        void *b = draw(n * nv, -1, 1);
+        double change[5];
+        crbm_ascent a = {.v = v, .theta_v = f, .theta_h = th, .tau_h0 = h0, .tau_h1 = h1, .change = change, .b1 = b,
+                         .weight = E, .row_sum = sums, .W = W, .ldw = nh, .n = n, .nv = nv, .nh = nh, .ld = ld,
+                         .max_weight = scale, .tol = 1e-3};
+        if (scale < k->max_weight) {
+            k->mixed_ascend(&a);
+            CHECK(all_finite(f, n * nv) && all_finite(th, n * ld) && k->max_abs(h1, n * ld) <= 1);
+        }
+        a.weight = P;
+        k->mixed_ascend_log(&a);
+        CHECK(all_finite(f, n * nv) && all_finite(th, n * ld) && k->max_abs(v, n * nv) <= 1);
+        k->max_ascend(&a);
+        CHECK(all_finite(f, n * nv) && isfinite(change[0]));
+        free(v), free(f), free(sums), free(th), free(h0), free(h1), free(b);
     }
     free(W), free(E), free(P), free(m), free(mu), free(cond), free(theta_h), free(t0), free(t1), free(b1);
     free(b2), free(field), free(tau_v), free(part), free(scratch), free(gamma);

@@ -11,10 +11,10 @@ from helpers import make_rbm
 import crbm_fast as cf
 from crbm_fast import _reference
 
-ITERATIVE = ["sum-product", "mixed-product", "max-product", "mean-field", "tap", "bethe"]
+ITERATIVE = ["sum-product", "mixed-product", "max-product", "mixed-ascent", "max-ascent", "mean-field", "tap", "bethe"]
 METHODS = [*ITERATIVE, "exact"]
-# those whose residual is their step, which does not depend on its number
-BY_STEPS = [name for name in ITERATIVE if name != "bethe"]
+# those whose residual is their step, and whose steps do not depend on their number
+DAMPED = [m for m in ITERATIVE if cf.inference.METHODS[m].damped]
 
 
 # --- shapes and types of results --------------------------------------------------------------------------------
@@ -135,6 +135,7 @@ def broken(a, index, value):
         ({"damping": 1}, ValueError, r"damping=1 is outside \[0, 1\)"),
         ({"damping": 1.2}, ValueError, r"damping=1.2 is outside \[0, 1\)"),
         ({"damping": -0.1}, ValueError, r"damping=-0.1"),
+        ({"damping": 0.5, "method": "max-ascent"}, ValueError, "damping=0.5: method='max-ascent' cannot oscillate"),
         ({"damping": 1 - 1e-9, "dtype": "float32"}, ValueError, r"damping=0.999999999 is 1 in float32"),
         ({"gamma": "all"}, ValueError, r"gamma='all' is not one of: False, True, 'sum'"),
         ({"gamma": 1}, ValueError, r"gamma=1 "),
@@ -283,7 +284,7 @@ def test_evidence_is_the_conditional_rbm(method, isa, dtype, rng):
         np.testing.assert_allclose(got.tau_h, want.tau_h, atol=tol)
         np.testing.assert_allclose(got.gamma[~mask], want.gamma, atol=tol)
         np.testing.assert_allclose(got.log_z, want.log_z + constant, atol=10 * tol)
-        if method != "max-product":
+        if method not in ("max-product", "max-ascent"):
             np.testing.assert_allclose(got.gamma[mask], np.outer(values[mask], got.tau_h), atol=tol)
 
 
@@ -303,7 +304,7 @@ def test_evidence_may_differ_per_instance(rng):
 # --- convergence ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", BY_STEPS)
+@pytest.mark.parametrize("method", DAMPED)
 def test_tol_stops_when_no_belief_moves(method, rng):
     """n_iter is the first iteration at which the reference's beliefs change by at most tol."""
     for _ in range(5):
@@ -325,7 +326,7 @@ def test_tol_zero_runs_exactly_max_iter(rng):
         assert cf.infer(W, b1, b2, method=method, tol=0, max_iter=17).n_iter == 17
 
 
-@pytest.mark.parametrize("method", BY_STEPS)
+@pytest.mark.parametrize("method", DAMPED)
 def test_with_damping_a_small_step_does_not_pass_for_convergence(method, rng):
     W, b1, b2 = make_rbm(rng, 14, 9, scale=0.3)
     want = cf.infer(W, b1, b2, method=method, tol=1e-12, max_iter=10_000)
@@ -443,7 +444,7 @@ def test_messages_continue_where_they_stopped(method, isa, dtype, rng):
         np.testing.assert_allclose(getattr(rest, name), getattr(whole, name), rtol=1e-5, atol=2e-6)
 
 
-@pytest.mark.parametrize("method", BY_STEPS)
+@pytest.mark.parametrize("method", [m for m in ITERATIVE if m != "bethe"])
 def test_warm_start_continues_bit_by_bit(method, isa, dtype, rng):
     W, b1, b2 = make_rbm(rng, 17, 9, scale=0.2, N=4)
     kw = {"method": method, "tol": 0}
@@ -484,7 +485,7 @@ def test_warm_start_begins_anew_for_another_method_or_batch(rng):
     np.testing.assert_array_equal(got.tau_v, cf.infer(W, b1[:2], b2[:2], tol=0, max_iter=2).tau_v)
 
 
-@pytest.mark.parametrize("method", BY_STEPS)
+@pytest.mark.parametrize("method", [m for m in DAMPED if m != "mixed-product"])
 def test_damped_messages_continue_where_they_stopped(method, rng):
     W, b1, b2 = make_rbm(rng, 17, 9, scale=0.2, N=4)
     kw = {"method": method, "tol": 0, "damping": 0.6}
@@ -495,18 +496,43 @@ def test_damped_messages_continue_where_they_stopped(method, rng):
     np.testing.assert_allclose(rest.tau_h, whole.tau_h, atol=1e-13)
 
 
-def test_undamped_mixed_product_starts_from_states(rng):
-    """Fractions that a damped run sends are rounded to the states they stand for."""
+def test_mixed_product_starts_from_states(rng):
+    """Its messages are the states that v sends, also damped; fractions are rounded; no damping in the first iteration."""
     W, b1, b2 = make_rbm(rng, 17, 9, scale=0.2, N=4)
-    damped = cf.infer(W, b1, b2, method="mixed-product", damping=0.6, max_iter=3, tol=0, messages=True)
-    fractions = damped.messages[:, :17]
-    assert ((fractions > 0) & (fractions < 1)).any()
-    states = damped.messages.copy()
-    states[:, :17] = fractions > 0.5
-    for T in (1, 2):
-        got, want = (cf.infer(W, b1, b2, method="mixed-product", max_iter=T, tol=0, init=x) for x in (damped, states))
+    kw = {"method": "mixed-product", "tol": 0}
+    damped = cf.infer(W, b1, b2, max_iter=3, messages=True, damping=0.6, **kw)
+    np.testing.assert_array_equal(damped.messages[:, :17], damped.tau_v > 0.5)
+    fractions = damped.messages.copy()
+    fractions[:, :17] = 0.2 + 0.6 * fractions[:, :17]
+    for T, damping in ((1, 0), (2, 0), (2, 0.6)):
+        got, want = (cf.infer(W, b1, b2, max_iter=T, damping=damping, init=x, **kw) for x in (fractions, damped))
         np.testing.assert_array_equal(got.tau_v, want.tau_v)
         np.testing.assert_array_equal(got.tau_h, want.tau_h)
+    once, undamped = (cf.infer(W, b1, b2, max_iter=1, damping=d, init=damped, **kw) for d in (0.6, 0))
+    np.testing.assert_array_equal(once.tau_v, undamped.tau_v)
+
+
+def test_damping_keeps_the_fixed_points_of_mixed_product(isa, dtype, rng):
+    """What converges with damping is a fixed point without, and the other way round."""
+    W, b1, b2 = make_rbm(rng, 60, 24, scale=0.2, N=30)
+    for first, second in ((0, 0.6), (0.6, 0)):
+        kw = {"method": "mixed-product", "dtype": dtype, "max_iter": 200}
+        found = cf.infer(W, b1, b2, damping=first, tol=1e-6, messages=True, **kw)
+        again = cf.infer(W, b1, b2, damping=second, tol=1e-5, init=found, **kw)
+        assert found.converged.sum() > 10
+        assert (again.n_iter[found.converged] <= 2).all()
+        np.testing.assert_allclose(again.tau_v[found.converged], found.tau_v[found.converged], atol=1e-5)
+
+
+def test_a_saturated_unit_whose_damped_field_moves_has_not_converged():
+    """The field of v turns from +60 to -40: two iterations on, its damped belief is still 1."""
+    W, b1, b2 = np.array([[-100.0], [200.0]]), np.array([60.0, 30.0]), np.array([-50.0])
+    got = cf.infer(W, b1, b2, method="mixed-product", damping=0.9, max_iter=100)
+    want = cf.infer(W, b1, b2, method="mixed-product", max_iter=100)
+    assert want.converged
+    assert got.converged
+    np.testing.assert_array_equal(got.tau_v > 0.5, want.tau_v > 0.5)
+    assert want.tau_v[0] < 0.5
 
 
 def test_damped_messages_of_larger_weights_do_not_overflow(dtype):

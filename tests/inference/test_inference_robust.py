@@ -11,7 +11,7 @@ import crbm_fast as cf
 from crbm_fast import _reference
 from crbm_fast.inference import METHODS
 
-ITERATIVE = ["sum-product", "mixed-product", "max-product", "mean-field", "tap", "bethe"]
+ITERATIVE = ["sum-product", "mixed-product", "max-product", "mixed-ascent", "max-ascent", "mean-field", "tap", "bethe"]
 
 
 def log_domain_sum_product(W, b1, b2, T):
@@ -92,12 +92,14 @@ def test_mixed_product_in_the_log_domain_is_damped_too(damping, isa, dtype, rng)
     for _ in range(10):
         W = (scale * rng.uniform(-1, 1, (6, 5))).astype(dtype)
         b1, b2 = (scale * rng.normal(size=n).astype(dtype) for n in (6, 5))
-        theta_h, sent = b2.astype(float), np.zeros(6)
+        theta_h, v, field = b2.astype(float), np.zeros(6), None
         for _ in range(3):
-            r = theta_h - W * sent[:, None]
-            theta_v = b1 + (np.logaddexp(0, W + r) - np.logaddexp(0, r)).sum(1)
-            sent = (1 - damping) * (theta_v > 0) + damping * sent
-            theta_h = b2 + sent @ W
+            r = theta_h - W * v[:, None]
+            new = (np.logaddexp(0, W + r) - np.logaddexp(0, r)).sum(1)
+            field = new if field is None else (1 - damping) * new + damping * field
+            theta_v = b1 + field
+            v = (theta_v > 0).astype(float)
+            theta_h = b2 + v @ W
         got = cf.infer(W, b1, b2, method="mixed-product", damping=damping, max_iter=3, tol=0)
         np.testing.assert_allclose(got.tau_v, expit(theta_v), atol=1e-3 if dtype == np.float32 else 1e-9)
         np.testing.assert_allclose(got.tau_h, expit(theta_h), atol=1e-3 if dtype == np.float32 else 1e-9)

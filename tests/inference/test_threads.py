@@ -16,7 +16,7 @@ from helpers import make_rbm
 import crbm_fast as cf
 from crbm_fast import _blas, _threads
 
-ITERATIVE = ["sum-product", "mixed-product", "max-product", "mean-field", "tap"]
+ITERATIVE = ["sum-product", "mixed-product", "max-product", "mixed-ascent", "max-ascent", "mean-field", "tap"]
 
 
 @pytest.mark.parametrize("method", ITERATIVE)

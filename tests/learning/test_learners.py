@@ -101,6 +101,65 @@ def test_max_margin_gradient_by_belief_propagation(rng, learner, loss):
     assert_same({name: -g for name, g in got.items()}, finite_differences(loss, model, X, V), atol=1e-8)
 
 
+def hard_to_search(rng):
+    """Instances that mixed-product and max-product BP go to and fro on, with likely outputs: model, X, V."""
+    model = make_crbm(rng, 9, 6, 3, scale=3, dtype="float64")
+    model.b_v, model.b_h = -model.W_vh.sum(1) / 2, -model.W_vh.sum(0) / 2
+    X = rng.normal(size=(200, 3))
+    V = [ref.marginal_map(model.W_vh, *b)[1] for b in zip(*model.biases(X), strict=True)]
+    return model, X, np.array(V) > 0.5
+
+
+def loss_augmented(model, X, V, learner):
+    """S(v) of a state of every instance, and the best S by enumeration."""
+    b1, b2 = model.biases(X)
+    b1 = b1 + 1 - 2 * V
+    f = (lambda x: np.maximum(0, x)) if isinstance(learner, LSSVM) else (lambda x: np.logaddexp(0, x))
+    search = ref.joint_map if isinstance(learner, LSSVM) else ref.marginal_map
+    best = np.array([search(model.W_vh, *b)[0] for b in zip(b1, b2, strict=True)])
+    return lambda v: (v * b1).sum(-1) + f(b2 + v @ model.W_vh).sum(-1), best
+
+
+@pytest.mark.parametrize("kind", [MSSVM, LSSVM])
+def test_a_rival_never_scores_below_the_truth(rng, kind):
+    """With ascent it scores higher than without; below the truth, the truth takes its place, and that is counted."""
+    model, X, V = hard_to_search(rng)
+    score, best = loss_augmented(model, X, V, kind())
+    truth, gain, below = score(V), {}, {}
+    for ascent, learner in ((False, kind(kind.methods()[0])), (True, kind())):
+        _, low = gradient(model, learner, X, V)
+        assert (score(low.v) >= truth - 1e-9).all()
+        assert (score(low.v) <= best + 1e-9).all()
+        assert low.below_truth.any()
+        np.testing.assert_array_equal(low.v[low.below_truth], V[low.below_truth])
+        gain[ascent], below[ascent] = (score(low.v) - truth).mean(), low.below_truth.mean()
+        assert low.converged.all() == ascent
+    assert gain[True] > gain[False]
+    assert below[True] < below[False]
+
+
+@pytest.mark.parametrize("kind", [MSSVM, LSSVM])
+def test_an_instance_without_a_rival_has_no_part_in_the_gradient(rng, kind):
+    model, X, V = hard_to_search(rng)
+    _, low = gradient(model, kind(), X, V)
+    at = np.flatnonzero(low.below_truth)[:1]
+    alone, low = gradient(model, kind(), X[at], V[at])
+    assert low.below_truth.all()
+    assert_same(alone, {name: np.zeros_like(g) for name, g in alone.items()}, atol=1e-15)
+
+
+@pytest.mark.parametrize("kind", [MSSVM, LSSVM])
+def test_ascent_is_for_what_has_not_converged(rng, kind):
+    """Where BP converges, ascent changes nothing."""
+    model, X, V = hard_to_search(rng)
+    _, low = gradient(model, kind(kind.methods()[0]), X, V)
+    converged = low.converged.copy()
+    rivals = low.v[converged].copy()
+    assert 0 < converged.mean() < 1
+    _, low = gradient(model, kind(), X, V)
+    np.testing.assert_array_equal(low.v[converged], rivals)
+
+
 # --- sampling -----------------------------------------------------------------------------------------------------
 
 
@@ -224,7 +283,9 @@ EVERY = [
     PCD(),
     PercLoss(),
     MSSVM(),
+    MSSVM("mixed-ascent"),
     LSSVM(),
+    LSSVM("max-ascent"),
     Logistic(),
 ]
 
@@ -280,9 +341,10 @@ def test_a_workspace_used_before_changes_nothing(rng, learner, plain):
             np.testing.assert_array_equal(a, b)
 
 
-@pytest.mark.parametrize("learner", [MLE(), MLE("tap"), CD(), MSSVM(), LSSVM(), Logistic()], ids=repr)
+@pytest.mark.parametrize("learner", [MLE(), MLE("tap"), CD(), MSSVM(), LSSVM("max-product"), Logistic()], ids=repr)
 def test_a_minibatch_allocates_next_to_nothing(rng, learner):
-    """Once a minibatch of that size has been seen, less than one more array of its outputs."""
+    """Once a minibatch of that size has been seen, less than one more array of its outputs; a fallback takes what its
+    instances need."""
     model, N = make_crbm(rng, 200, 100, 50, scale=0.05), 300
     X, V = rng.normal(size=(N, 50)).astype(np.float32), (rng.random((N, 200)) < 0.5).astype(np.float32)
     out = {name: np.zeros_like(p) for name, p in model.parameters().items()}

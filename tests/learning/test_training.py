@@ -212,6 +212,17 @@ def test_sampling_learners_have_no_convergence():
     assert "-" in str(history)
 
 
+def test_the_history_of_max_margin_learners_counts_rivals_below_the_truth():
+    _, history = fit("mssvm", epochs=2)
+    assert all(0 <= e.below_truth <= 1 for e in history)
+    lines = str(history).splitlines()
+    assert lines[0].endswith("below truth %")
+    assert len({len(line) for line in lines}) == 1  # aligned
+    _, history = fit("mle", epochs=1)
+    assert history[0].below_truth is None
+    assert "truth" not in str(history)
+
+
 def test_early_stopping_restores_the_best_parameters():
     X, V = denoising(60)
     valid = denoising(200, seed=9)
