@@ -257,7 +257,7 @@ class Engine:
                 defer=falls_back,
                 **results,
             )
-        if falls_back:
+        if falls_back and method.fallback is not None:
             fell_back = ~converged
             if fell_back.any():
                 self._go_on(method.fallback, np.flatnonzero(fell_back), v, h, options, results)
@@ -274,7 +274,7 @@ class Engine:
 
     def _go_on(
         self,
-        fallback: str | None,
+        fallback: str,
         rows: NDArray[np.int64],
         v: NDArray[Any],
         h: NDArray[Any],
