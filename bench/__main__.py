@@ -14,7 +14,19 @@ from bench._problems import BenchError
 from bench.peers import all_peers, libdai
 from bench.peers.trainers import TRAINERS
 
-SUITES = ("peers", "scaling", "batch", "training", "threads", "isa", "memory", "overhead", "embedding", "samplers")
+SUITES = (
+    "peers",
+    "scaling",
+    "batch",
+    "convergence",
+    "training",
+    "threads",
+    "isa",
+    "memory",
+    "overhead",
+    "embedding",
+    "samplers",
+)
 
 
 def parse(argv):

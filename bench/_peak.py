@@ -1,6 +1,6 @@
 """Measure the peak memory of one run, in a process of its own (Linux): prints the bytes beyond inputs and results.
 
-python -m bench._peak engine NV NH N THREADS GAMMA       N = 0: one RBM
+python -m bench._peak engine NV NH N THREADS GAMMA [METHOD]     N = 0: one RBM
 python -m bench._peak peer NAME NV NH
 python -m bench._peak training N                         instances of 128 outputs
 """
@@ -33,9 +33,9 @@ def peak(function):
     return after - before
 
 
-def engine(nv, nh, N, threads, gamma):
+def engine(nv, nh, N, threads, gamma, method="sum-product"):
     W, b1, b2 = Problem(nv, nh, N or None).arrays
-    kw = {"max_iter": 3, "tol": 0} | ({"gamma": "sum" if N else True} if gamma else {})
+    kw = {"max_iter": 3, "tol": 0, "method": method} | ({"gamma": "sum" if N else True} if gamma else {})
     batch = (N,) if N else ()
     out = cf.Beliefs(
         np.ones((*batch, nv), "f4"),

@@ -1,6 +1,6 @@
 """crbm_fast: belief propagation on conditional restricted Boltzmann machines, fast and exact to the paper.
 
-    cli, estimators  ->  training  ->  learners, optimizers  ->  model  ->  annealing, inference       Python
+    cli, estimators  ->  training  ->  learners, optimizers  ->  model  ->  assessment  ->  annealing, inference
     samplers  ->  model, inference                                           Python: Markov chains
     inference ->  _engine    ->  _ckernels -> csrc/ (C, SIMD)                Cython: beliefs, samples
     the rest  ->  _algebra   ->  _blas     -> scipy.linalg.cython_blas       Cython: products, steps
@@ -28,7 +28,18 @@ from crbm_fast import datasets, learners, optimizers, samplers
 from crbm_fast._config import __version__, get_include, show_config
 from crbm_fast._validation import EfficiencyWarning
 from crbm_fast.annealing import AIS, ais
-from crbm_fast.inference import Beliefs, ConvergenceWarning, Engine, Inference, Samples, gibbs, infer
+from crbm_fast.assessment import Assessment, assess
+from crbm_fast.inference import (
+    Beliefs,
+    ConvergenceWarning,
+    Covariances,
+    Engine,
+    Inference,
+    Samples,
+    covariance,
+    gibbs,
+    infer,
+)
 from crbm_fast.model import CRBM, RBM
 from crbm_fast.training import DivergenceError, Epoch, History, train
 
@@ -36,8 +47,10 @@ __all__ = [
     "AIS",
     "CRBM",
     "RBM",
+    "Assessment",
     "Beliefs",
     "ConvergenceWarning",
+    "Covariances",
     "DivergenceError",
     "EfficiencyWarning",
     "Engine",
@@ -47,6 +60,8 @@ __all__ = [
     "Samples",
     "__version__",
     "ais",
+    "assess",
+    "covariance",
     "datasets",
     "get_include",
     "gibbs",

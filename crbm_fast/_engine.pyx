@@ -148,8 +148,8 @@ cdef class Core:
 
         b1 (N, nv), b2 (N, nh); tau_v (N, nv), tau_h (N, nh), n_iter (N,) int64, converged (N,) bool, residual and
         log_z (N,) float64, gamma (N, nv, nh) or with gamma_sum (nv, nh); messages and init (N, nv, nh) log messages
-        or (N, nv + nh) beliefs, as the method has them; gamma_add: the sum is added to what `gamma` holds; visible_first,
-        defer: see solver.h.
+        or (N, nv + nh) beliefs, as the method has them; gamma_add: the sum is added to what `gamma` holds;
+        visible_first, defer: see solver.h.
         """
         cdef:
             crbm_run run

@@ -142,7 +142,7 @@ class RequirementError(PhrasedError, ValueError):
 
 
 class CorruptedFileError(PhrasedError, ValueError):
-    """A file is none of crbm_fast, or is damaged.
+    """A file was not written by crbm_fast, or is damaged.
 
     Attributes
     ----------
@@ -185,7 +185,7 @@ class FileVersionError(PhrasedError, ValueError):
 
 
 class OtherRunError(PhrasedError, ValueError):
-    """A checkpoint is of a run with other arguments.
+    """A checkpoint belongs to a run with other arguments.
 
     Attributes
     ----------
@@ -220,7 +220,7 @@ class DivergenceError(PhrasedError, ArithmeticError):
     reason : str
         What happened.
     learning_rate : float or None
-        That of the optimizer; None if the quick logistic fit of start="logistic" diverged.
+        The learning rate of the optimizer; None if the quick logistic fit of start="logistic" diverged.
     checkpoint : str or None
         File that has the last whole epoch, too.
     """

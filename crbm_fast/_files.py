@@ -35,7 +35,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     check_folder(path)
     path = os.fspath(path)
     folder, name = os.path.split(os.path.abspath(path))
-    # of the name so much that any legal one, of 255 bytes, leaves room for the rest
+    # not the whole name: a legal one of 255 bytes would leave no room for the rest
     temporary = os.path.join(folder, f".{name[:50]}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logsumexp
+from scipy.special import expit, logsumexp, xlogy
 
 Array = NDArray[Any]
 Result = dict[str, Any]
@@ -223,6 +223,95 @@ def tap(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0, init: str 
     }
 
 
+# --- the Bethe free energy ------------------------------------------------------------------------------------
+
+
+def edge_belief(W: Array, tau_v: Array, tau_h: Array) -> Any:
+    """P(v_i = 1, h_j = 1) that the two beliefs of an edge imply (Welling & Teh 2001): of all tables with these margins
+    the one whose odds ratio is exp(W)."""
+    a, b, odds = tau_v[:, None], tau_h[None, :], np.expm1(W)
+    P = 1 + odds * (a + b)
+    return 2 * (1 + odds) * a * b / (P + np.sqrt(P**2 - 4 * odds * (1 + odds) * a * b))
+
+
+def bethe_free_energy(W: Array, b1: Array, b2: Array, tau_v: Array, tau_h: Array) -> Any:
+    """F of the beliefs: mean energy minus the entropies of the edges, corrected for the units in several edges."""
+    nv, nh = W.shape
+    G11 = edge_belief(W, tau_v, tau_h)
+    tables = (G11, tau_v[:, None] - G11, tau_h[None, :] - G11, 1 - tau_v[:, None] - tau_h[None, :] + G11)
+    entropy = -sum(xlogy(p, p).sum() for p in tables)
+    entropy -= (nh - 1) * _entropy(tau_v) + (nv - 1) * _entropy(tau_h)
+    return -(b1 @ tau_v + b2 @ tau_h + (W * G11).sum()) - entropy
+
+
+def _half_alternation(W: Array, b1: Array, theta_v: Array, tau_h: Array, relax: float) -> Any:
+    """New theta_v given tau_h: the step of csrc/kernels/descent.h towards the root of g = dF / d tau_v."""
+    tau_v = expit(theta_v)
+    rho = (tau_h[None, :] - edge_belief(W, tau_v, tau_h)) / (1 - tau_v)[:, None]  # P(h=1 | v=0)
+    q = 1 + np.expm1(W) * rho
+    covariance = edge_belief(W, tau_v, tau_h) - np.outer(tau_v, tau_h)
+    R = np.sqrt((1 + np.expm1(W) * (tau_v[:, None] - tau_h)) ** 2 + 4 * np.expm1(W) * np.outer(1 - tau_v, tau_h))
+    g = theta_v - b1 - np.log(q).sum(1)
+    T = (np.expm1(W) * covariance / R).sum(1)
+    kappa = np.cosh(np.abs(W).max() / 4) ** 2
+    step = np.maximum(
+        np.log((1 + T) / (T + np.exp(-np.abs(g)))),
+        np.log1p(kappa * np.abs(g) / (1 + T)) / kappa,
+    )
+    step *= 1 + np.minimum(relax, np.maximum(1 - 2 * (1 + T) * step, 0))
+    return theta_v - np.sign(g) * step
+
+
+def bethe_path(W: Array, b1: Array, b2: Array, T: int) -> Iterator[tuple[Array, Array]]:
+    """tau_v and tau_h after every half of T alternations."""
+    theta_v, theta_h = b1, b2
+    for t in range(T):
+        relax = min(t / (t + 40), 0.8)
+        theta_v = _half_alternation(W, b1, theta_v, expit(theta_h), relax)
+        yield expit(theta_v), expit(theta_h)
+        theta_h = _half_alternation(W.T, b2, theta_h, expit(theta_v), relax)
+        yield expit(theta_v), expit(theta_h)
+
+
+def bethe(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) -> Result:
+    """Descent on the Bethe free energy; log_z is minus F."""
+    *_, (tau_v, tau_h) = bethe_path(W, b1, b2, T)
+    return {
+        "tau_v": tau_v,
+        "tau_h": tau_h,
+        "gamma": edge_belief(W, tau_v, tau_h),
+        "log_z": -bethe_free_energy(W, b1, b2, tau_v, tau_h),
+    }
+
+
+# --- linear response ------------------------------------------------------------------------------------------
+
+
+def bethe_hessian(W: Array, tau_v: Array, tau_h: Array) -> Any:
+    """Second derivatives of the Bethe free energy by tau_v and tau_h, (nv + nh, nv + nh).
+
+    rho = P(h = 1 | v = 0) is the root of (1 - a) al rho^2 + P rho - b = 0, the message h -> v is q = 1 + al rho.
+    """
+
+    def diagonal(al: Array, a: Array, b: Array) -> Any:
+        a, b = a[:, None], b[None, :]
+        P = 1 + al * (a - b)
+        R = np.sqrt(P**2 + 4 * (1 - a) * al * b)
+        rho = 2 * b / (P + R)
+        q = 1 + al * rho
+        return (1 / (a - a**2))[:, 0] + (al**2 * rho * (1 - rho) / (q * R)).sum(1), R
+
+    al = np.expm1(W)
+    (D_v, R), (D_h, _) = diagonal(al, tau_v, tau_h), diagonal(al.T, tau_h, tau_v)
+    C = -al / R
+    return np.block([[np.diag(D_v), C], [C.T, np.diag(D_h)]])
+
+
+def linear_response(W: Array, tau_v: Array, tau_h: Array) -> Any:
+    """Covariances of all units at a fixed point of sum-product, (nv + nh, nv + nh) (Welling & Teh 2003)."""
+    return np.linalg.inv(bethe_hessian(W, tau_v, tau_h))
+
+
 # --- truth ----------------------------------------------------------------------------------------------------
 
 
@@ -235,6 +324,14 @@ def exact(W: Array, b1: Array, b2: Array, T: int = 0, damping: float = 0.0) -> R
     log_z = logsumexp(minus_e)
     p = np.exp(minus_e - log_z)
     return {"tau_v": p @ v, "tau_h": p @ h, "gamma": (v * p[:, None]).T @ h, "log_z": log_z}
+
+
+def exact_covariance(W: Array, b1: Array, b2: Array) -> Any:
+    """Covariances of all units, (nv + nh, nv + nh), by enumeration."""
+    nv, nh = W.shape
+    states = np.array(list(itertools.product([0.0, 1.0], repeat=nv + nh)))
+    minus_e = ((states[:, :nv] @ W) * states[:, nv:]).sum(1) + states @ np.concatenate([b1, b2])
+    return np.cov(states, rowvar=False, bias=True, aweights=np.exp(minus_e - logsumexp(minus_e)))
 
 
 def joint_map(W: Array, b1: Array, b2: Array) -> tuple[float, Array, Array]:
@@ -296,5 +393,6 @@ FUNCTIONS: dict[str, Callable[..., Result]] = {
     "max-ascent": max_ascent,
     "mean-field": mean_field,
     "tap": tap,
+    "bethe": bethe,
     "exact": exact,
 }

@@ -20,6 +20,7 @@ cdef enum:              # methods
     SUM_PRODUCT = 0
     MAX_PRODUCT = 1
     MIXED_PRODUCT = 2
+    BETHE = 3
 
 cdef enum:              # flags of run
     WARM_START = 1

@@ -1,6 +1,6 @@
 /* embed.c: solver.c for other programs: a caller's memory, checked arguments, status codes.
  *
- *   workspace:  head | exp(W) | W | row sums | messages | units | scratch of combine_rows | two workspaces of the solver
+ *   workspace:  head | exp(W) | odds | W | row sums | messages | units | scratch of combine_rows | two workspaces of the solver
  *
  * Nothing in a workspace points into it: its head has offsets, so that it can be copied.
  */
@@ -27,16 +27,16 @@ static const int methods[] = {
     [CRBM_FAST_SUM_PRODUCT] = CRBM_METHOD_sum_product,
     [CRBM_FAST_MAX_PRODUCT] = CRBM_METHOD_max_product,
     [CRBM_FAST_MIXED_PRODUCT] = CRBM_METHOD_mixed_product,
+    [CRBM_FAST_BETHE] = CRBM_METHOD_bethe,
 };
 enum { n_methods = sizeof methods / sizeof methods[0] };
 
 /* Where everything is, in bytes from the beginning. */
 typedef struct {
-    size_t exp_W;             /* (nv, ld)                                                                        */
-    size_t W;                 /* (nv, ld)                                                                        */
+    size_t weight[3];         /* (nv, ld) in each of enum crbm_form                                               */
     size_t row_sum;           /* (nv,)                                                                           */
     size_t messages;          /* (nv, ld) what sum-product and max-product go on from                            */
-    size_t units;             /* (nv + nh,) what mixed-product goes on from                                      */
+    size_t units;             /* (nv + nh,) what mixed-product and bethe go on from                              */
     size_t values;            /* (nv,) scratch of combine_rows, and the next                                     */
     size_t index;
     size_t edges;             /* workspace of a run with messages; it keeps their sums                           */
@@ -88,8 +88,8 @@ static places lay_out(ptrdiff_t nv, ptrdiff_t nh, int dtype)
         *most = bytes > *most ? bytes : *most;
     }
     crbm_place(&at, sizeof(head));
-    p.exp_W = (size_t)crbm_place(&at, matrix);
-    p.W = (size_t)crbm_place(&at, matrix);
+    for (int form = 0; form < 3; form++)
+        p.weight[form] = (size_t)crbm_place(&at, matrix);
     p.row_sum = (size_t)crbm_place(&at, nv * item);
     p.messages = (size_t)crbm_place(&at, matrix);
     p.units = (size_t)crbm_place(&at, (nv + nh) * item);
@@ -105,9 +105,9 @@ static int check_sizes(ptrdiff_t nv, ptrdiff_t nh, int dtype)
 {
     if (dtype != CRBM_FAST_FLOAT32 && dtype != CRBM_FAST_FLOAT64)
         return CRBM_FAST_BAD_DTYPE;
-    /* rows are counted in int32; the whole, 3 padded matrices and less than 64 rows and columns more, in ptrdiff_t */
+    /* rows are counted in int32; the whole, 4 padded matrices and less than 64 rows and columns more, in ptrdiff_t */
     if (nv < 0 || nh < 0 || nv > INT32_MAX - 1024 || nh > INT32_MAX - 1024
-        || nv + 64 > PTRDIFF_MAX / (4 * 8) / (nh + 1024))
+        || nv + 64 > PTRDIFF_MAX / (5 * 8) / (nh + 1024))
         return CRBM_FAST_BAD_SIZE;
     return CRBM_FAST_OK;
 }
@@ -165,11 +165,12 @@ static int init(void *workspace, size_t size, const void *W, ptrdiff_t nv, ptrdi
         .magic = magic(), .k = k, .nv = nv, .nh = nh, .max_weight = k->max_abs(W, nv * nh), .at = at, .kept = -1,
     };
     run.problem.k = k, run.problem.W = W, run.problem.ldw = nh, run.problem.max_weight = w->max_weight;
-    run.problem.form = CRBM_PLAIN;
-    solver->prepare(&run.problem, CRBM_NEEDS_WEIGHT, start + at.W);
-    run.problem.form = solver->methods[CRBM_METHOD_sum_product]->form(&run.problem, &run.options);
-    if (run.problem.form == CRBM_EXP)
-        solver->prepare(&run.problem, CRBM_NEEDS_WEIGHT, start + at.exp_W);
+    for (int i = 0, made = 0; i < n_methods; i++) {        /* the forms that methods ask for with these weights */
+        const int form = run.problem.form = solver->methods[methods[i]]->form(&run.problem, &run.options);
+        if (!(made & 1 << form))
+            solver->prepare(&run.problem, CRBM_NEEDS_WEIGHT, start + at.weight[form]);
+        made |= 1 << form;
+    }
     solver->prepare(&run.problem, CRBM_NEEDS_ROW_SUM, start + at.row_sum);
     return CRBM_FAST_OK;
 }
@@ -206,7 +207,7 @@ static int lock(void *workspace, crbm_run *run)
     *run = new_run(w->nv, w->nh, w->k->itemsize);
     run->problem.k = w->k;
     run->problem.max_weight = w->max_weight;
-    run->problem.W = start + w->at.W;
+    run->problem.W = start + w->at.weight[CRBM_PLAIN];
     run->problem.row_sum = start + w->at.row_sum;
     run->host.product = product;
     run->host.context = workspace;
@@ -232,7 +233,7 @@ static int do_run(void *workspace, crbm_run *run, crbm_fast_info *info, int resu
     char converged;
     double residual = NAN, log_z = NAN;
     run->problem.form = run->method->form(&run->problem, &run->options);
-    run->problem.weight = start + (run->problem.form == CRBM_EXP ? w->at.exp_W : w->at.W);
+    run->problem.weight = start + w->at.weight[run->problem.form];
     run->options.gamma = run->results.gamma ? CRBM_GAMMA_EACH : CRBM_GAMMA_NONE;
     run->options.gamma_from_messages = 1;        /* the next run may want the messages */
     run->options.resume = run->options.summed = resume;        /* nothing else writes to that workspace */
@@ -259,7 +260,7 @@ static int check_run(const crbm_run *run, const crbm_fast_info *info, int method
     TRY(check_array(p->b1, item));
     TRY(check_array(p->b2, item));
     if (method < 0 || method >= n_methods || o->max_iter < 1 || !(o->tol >= 0 && o->tol < INFINITY)
-        || !(o->damping >= 0 && o->damping < 1) || (item == 4 && (float)o->damping == 1)
+        || !(o->damping >= 0 && o->damping < 1) || (method == CRBM_FAST_BETHE && o->damping > 0) || (item == 4 && (float)o->damping == 1)
         || flags & ~(CRBM_FAST_WARM_START | CRBM_FAST_LOG_Z))
         return CRBM_FAST_BAD_OPTION;
     TRY(check_visible(p->k, p->b1, p->nv));
@@ -366,8 +367,8 @@ static const char *error_text(int status)
     case CRBM_FAST_NOT_INITIALISED: return "the workspace has not been initialised, or in another process; call init";
     case CRBM_FAST_BUSY: return "the workspace is in use by another thread; give each thread its own";
     case CRBM_FAST_BAD_OPTION:
-        return "an option is out of range: method 0 to 2, max_iter >= 1, tol >= 0 and finite, 0 <= damping < 1, flags 0 to "
-               "3, step < 2^31";
+        return "an option is out of range: method 0 to 3, max_iter >= 1, tol >= 0 and finite, 0 <= damping < 1 (bethe: 0), "
+               "flags 0 to 3, step < 2^31";
     case CRBM_FAST_NOT_FINITE:
         return "W, b1 or b2 has a NaN or a value beyond 1e30 (float64: 1e300); only b1 may be infinite, to clamp";
     case CRBM_FAST_NOT_BINARY: return "v or h has a value other than 0 and 1";

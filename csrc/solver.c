@@ -16,7 +16,7 @@
 #define CRBM_DEFINE_METHODS
 #include "methods/list.h"
 
-/* From this many edges on, even a batch is worked off one RBM after the other, its rows shared by the threads:
+/* From this many edges on, even a batch is solved one RBM after the other, its rows shared by the threads:
  * the working set stays that of one RBM, and worker 0 sees every iteration (and so Ctrl-C). */
 static const ptrdiff_t LARGE = (ptrdiff_t)1 << 22;
 /* Below this many edges the rows of one RBM are not shared: a sweep takes 150 microseconds, and where another

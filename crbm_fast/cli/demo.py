@@ -71,7 +71,7 @@ class Task:
         return datasets.occlude(V, 8, value=0, seed=seed)
 
 
-# The keywords of `train` are the same for all methods.  On the validation digits each method is within 0.03 % of its
+# The keywords of `train` are the same for all learners.  On the validation digits each is within 0.03 % of its
 # best among a few trials (rates of 0.005 to 0.04, weight decays around these, 64 to 128 hidden units).  With a rate of
 # 0.01 BP was 0.1 % ahead of mean field on occluded digits: mean field wants a higher one.
 OPTIONS: dict[str, Any] = {
@@ -86,8 +86,8 @@ TASKS = (
     Task("noisy", "10 %", "restored", {"learning_rate": 0.02, "weight_decay": 0.008}),
     Task("occluded", "8x8", "completed", {"learning_rate": 0.03, "weight_decay": 0.001}),
 )
-# The learner of each method.
-METHODS: dict[str, Learner] = {
+# The learners that are compared, by what the table calls them.
+COMPARED: dict[str, Learner] = {
     "logistic regression": Logistic(),
     "CRBM, mean field": MLE("mean-field"),
     "CRBM, belief propagation": MLE("sum-product"),
@@ -120,8 +120,8 @@ def add_parser(commands: Any) -> None:
         metavar="FILE.png",
         help="the picture, replaced if it exists (default crbm-fast-demo.png)",
     )
-    add("--epochs", type=positive, metavar="N", help="of every training, in place of those chosen for it")
-    add("--seed", type=natural, default=0, help="of the initial weights and of training (default 0)")
+    add("--epochs", type=positive, metavar="N", help="epochs of every training, in place of those chosen for it")
+    add("--seed", type=natural, default=0, help="seed of the initial weights and of training (default 0)")
     add(
         "--threads",
         type=threads,
@@ -141,7 +141,7 @@ def run(args: argparse.Namespace) -> int:
     options = OPTIONS if args.epochs is None else {**OPTIONS, "epochs": args.epochs}
     digits = load_digits()
     # the longest first, or one thread would be at them when the others have ended
-    work = [(task, name) for name in reversed(METHODS) for task in TASKS]
+    work = [(task, name) for name in reversed(COMPARED) for task in TASKS]
     n_threads = min(args.threads or check.check_threads(None), len(work))
     print(f"{len(work)} trainings, {n_threads} at a time", file=sys.stderr)
     with Progress(len(work), len(work) * options["epochs"]) as progress:
@@ -195,7 +195,7 @@ def learn_all(
     n_threads: int,
     progress: Progress,
 ) -> dict[tuple[str, str], Outcome]:
-    """Train each method on each task, some at a time in threads: {(kind of the task, method): outcome}.
+    """Train each learner on each task, some at a time in threads: {(kind of the task, name): outcome}.
 
     One thread for each training keeps the cores busier than all of them for one: its batches are small.
     """
@@ -219,17 +219,17 @@ def learn_all(
 
 def learn(
     task: Task,
-    method: str,
+    name: str,
     digits: dict[str, Images],
     options: dict[str, Any],
     seed: int,
     after_epoch: Callable[[Epoch, CRBM], Any],
 ) -> Outcome:
-    """Train a method on a task, and predict the test digits by the epoch that is best on the validation digits."""
+    """Train a learner on a task, and predict the test digits by the epoch that is best on the validation digits."""
     corrupted = {part: task.corrupt(V, SEEDS[part]) for part, V in digits.items()}
     pairs = {part: (X, digits[part]) for part, (X, _) in corrupted.items()}
     X, V = pairs["train"]
-    learner = METHODS[method]
+    learner = COMPARED[name]
     nh = N_HIDDEN if "W_vh" in learner.trains else 0
     model = CRBM(V.shape[1], nh, X.shape[1], scale=SCALE, seed=seed, n_threads=1)
     if nh:
@@ -265,8 +265,8 @@ def learn(
 
 
 def table(outcomes: dict[tuple[str, str], Outcome], digits: dict[str, Images]) -> str:
-    """The errors on the test digits, a line per method."""
-    width = max(map(len, METHODS))
+    """The errors on the test digits, a line per learner."""
+    width = max(map(len, COMPARED))
     titles = [f"{task.kind.capitalize()} ({task.amount})" for task in TASKS]
     lines = [
         f"Wrong pixels of {len(digits['test'])} test digits, % (learned from {len(digits['train']):,}):",
@@ -274,7 +274,7 @@ def table(outcomes: dict[tuple[str, str], Outcome], digits: dict[str, Images]) -
         f"{'':{width}}" + "".join(f"{title:>20}" for title in titles),
         f"{'':{width}}" + f"{'All':>11}{'Changed':>9}" * len(TASKS) + f"{'seconds':>10}",
     ]
-    for name in METHODS:
+    for name in COMPARED:
         row = [outcomes[task.kind, name] for task in TASKS]
         cells = "".join(f"{100 * outcome.error_all:11.2f}{100 * outcome.error_changed:9.2f}" for outcome in row)
         lines.append(f"{name:<{width}}{cells}{sum(outcome.seconds for outcome in row):10.1f}")

@@ -45,10 +45,10 @@ def add_parser(commands: Any) -> None:
     add("--force", action="store_true", help="replace FILE if it exists")
     add("--proba", action="store_true", help="write probabilities in place of 0 and 1")
     add("--method", choices=tuple(METHODS), help="inference, in place of that of training")
-    add("--max-iter", type=int, metavar="N", help="its iterations at most")
-    add("--tol", type=float, metavar="TOL", help="it ends when no belief changes by more")
+    add("--max-iter", type=int, metavar="N", help="iterations of the inference at most")
+    add("--tol", type=float, metavar="TOL", help="the inference ends when no belief changes by more")
     add("--damping", type=float, metavar="D", help="damping of its messages")
-    add("--threads", type=threads, metavar="N", help="at most (default: the cores there are); same bits for any N")
+    add("--threads", type=threads, metavar="N", help="threads (default: the cores there are); same bits for any N")
 
 
 def run(args: argparse.Namespace) -> int:

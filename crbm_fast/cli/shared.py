@@ -61,7 +61,7 @@ def add_command(commands: Any, name: str, run: Callable[[argparse.Namespace], in
 
 
 def integer(low: int, high: int, kind: str) -> Callable[[str], int]:
-    """A parser of the integers from `low` to `high`; kind: what they are, "a positive integer"."""
+    """A parser of the integers from `low` to `high`; `kind` says in messages what they are: "a positive integer"."""
 
     def parse(text: str) -> int:
         try:
@@ -84,26 +84,26 @@ threads = integer(1, 1024, "an integer from 1 to 1024")
 
 
 def read_data(path: Path) -> dict[str, NDArray[Any]]:
-    """X (N, nx) and V (N, nv), what the .npz has of them: real numbers, as many rows in both; V as uint8, 0 or 1.
+    """X (N, nx) and V (N, nv), or the one that the .npz has: real numbers, as many rows in both; V as uint8, 0 or 1.
 
     Runs no code of the file.
     """
-    how = "make it with numpy.savez(FILE, X=X, V=V)"
+    remedy = "make it with numpy.savez(FILE, X=X, V=V)"
     try:
         with open(path, "rb") as file:
             archive = np.load(file, allow_pickle=False)
             if isinstance(archive, np.ndarray):
-                raise CommandError(f"{path} holds one array without a name; {how}")
+                raise CommandError(f"{path} holds one array without a name; {remedy}")
             names = list(archive)
             arrays = {name: np.asarray(archive[name]) for name in ("X", "V") if name in names}
     except (CommandError, MemoryError, OSError):
         raise
     except Exception as error:  # zipfile, zlib and NumPy raise many kinds
         reason = "it holds Python objects, which may run code" if "allow_pickle" in str(error) else str(error)
-        raise CommandError(f"{path} is not an .npz of plain arrays, or is damaged: {reason}; {how}") from error
+        raise CommandError(f"{path} is not an .npz of plain arrays, or is damaged: {reason}; {remedy}") from error
     if not arrays:
         found = f"it has {', '.join(names)}" if names else "it is empty"
-        raise CommandError(f"{path} has neither X (features) nor V (outputs), {found}; {how}")
+        raise CommandError(f"{path} has neither X (features) nor V (outputs), {found}; {remedy}")
     for name, array in arrays.items():
         if array.dtype.kind not in "fiub":
             raise CommandError(f"{path}: {name} has dtype {array.dtype}; expected real numbers")
@@ -126,7 +126,7 @@ def check_out(option: str, path: Path, *, force: bool, others: Mapping[str, Path
     Parameters
     ----------
     option : str
-        That names the file: "--out".
+        The option that names the file, such as "--out".
     path : Path
     force : bool
         Whether an existing file may be replaced.

@@ -64,7 +64,7 @@ def add_parser(commands: Any) -> None:
     )
     add("--hidden", dest="nh", type=natural, metavar="NH", help=f"hidden units (default {HIDDEN}; 0 for logistic)")
     add("--dtype", choices=("float32", "float64"), default="float32", help="precision (default float32)")
-    add("--threads", type=threads, metavar="N", help="at most (default: the cores there are); same bits for any N")
+    add("--threads", type=threads, metavar="N", help="threads (default: the cores there are); same bits for any N")
     for name in flags():
         add_option(parser, name)
 

@@ -44,6 +44,7 @@ extern "C" {
 #define CRBM_FAST_SUM_PRODUCT 0      /* marginals                          */
 #define CRBM_FAST_MAX_PRODUCT 1      /* MAP: max over v and h              */
 #define CRBM_FAST_MIXED_PRODUCT 2    /* marginal MAP: max over v, sum over h */
+#define CRBM_FAST_BETHE 3            /* marginals: descent on the Bethe free energy */
 
 /* flags of run */
 #define CRBM_FAST_WARM_START 1       /* go on from the messages the workspace has, if they are of this method */
@@ -89,15 +90,15 @@ typedef struct crbm_fast_api {
      * call it again.  Messages are forgotten. */
     int (*init)(void *workspace, size_t size, const void *W, ptrdiff_t nv, ptrdiff_t nh, int dtype);
 
-    /* Belief propagation (Algorithm 1 of the paper).
+    /* Belief propagation (Algorithm 1 of the paper), or descent on the Bethe free energy, which always converges.
      *   tau_v   OUT (nv,)     P(v_i = 1), or the max-marginal; the state above 1/2 is the prediction
      *   tau_h   OUT (nh,)     P(h_j = 1), likewise
      *   gamma   OUT (nv, nh)  P(v_i = 1, h_j = 1) or NULL.  Sum-product: from the newest messages; mixed-product: Eq. 18 of
-     *                         the paper; max-product: v h' at the predicted v and its best h
+     *                         the paper; bethe: those that tau_v and tau_h imply; max-product: v h' at the predicted v and its best h
      *   info    OUT           or NULL, which with tol = 0 saves the time to measure the residual
      *   b1      (nv,)         biases of v, at most 1e30 in float, 1e300 in double; +-inf clamps a unit to 1 or 0
      *   b2      (nh,)         biases of h, likewise, finite
-     *   max_iter >= 1;  tol >= 0, 0 does exactly max_iter iterations;  0 <= damping < 1;  flags CRBM_FAST_... or 0
+     *   max_iter >= 1;  tol >= 0, 0 does exactly max_iter iterations;  0 <= damping < 1, bethe: 0;  flags CRBM_FAST_... or 0
      * Returns CRBM_FAST_NOT_CONVERGED when tol > 0 was not reached. */
     int (*run)(void *workspace, void *tau_v, void *tau_h, void *gamma, crbm_fast_info *info, const void *b1,
                const void *b2, int method, int max_iter, double tol, double damping, int flags);

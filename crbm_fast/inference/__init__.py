@@ -9,9 +9,11 @@ here is about that RBM.  A batch is N pairs of biases with one W.
     exact.py      the method that enumerates
     engine.py     Engine          ->  _validation, then _engine.Core (Cython, C)
     functions.py  infer, gibbs    ->  Engine
+    covariance.py covariances by linear response at a fixed point of BP
 """
 
 from crbm_fast.inference.beliefs import Beliefs, Samples
+from crbm_fast.inference.covariance import Covariances, covariance
 from crbm_fast.inference.engine import ConvergenceWarning, Engine, independent_draws
 from crbm_fast.inference.functions import gibbs, infer
 from crbm_fast.inference.methods import METHODS, Inference, Method
@@ -20,10 +22,12 @@ __all__ = [
     "METHODS",
     "Beliefs",
     "ConvergenceWarning",
+    "Covariances",
     "Engine",
     "Inference",
     "Method",
     "Samples",
+    "covariance",
     "gibbs",
     "independent_draws",
     "infer",

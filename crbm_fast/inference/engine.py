@@ -135,8 +135,7 @@ class Engine:
         check_fallback(fallback)
         falls_back = fallback is not None and fallback == row.fallback and tol > 0
         named = isinstance(init, str)
-        if named:
-            check_named_init(init, row)
+        check_named_init(init if named else None, row)
         if damping > 0 and dtype.type(damping) == 1:
             raise ValueError(f"damping={damping!r} is 1 in {dtype}; take a smaller one")
         check.check_choice("gamma", gamma, (False, True, "sum"))
@@ -152,20 +151,16 @@ class Engine:
         state = row.state_shape(nv, nh)
         given = None if named or init is None else self._initial_state(init, row, (N, *state), single)
         wanted = layout(None if single else N, nv, nh, dtype, gamma, log_z, state if messages else None, falls_back)
-        if out is None:
-            beliefs = new_beliefs(wanted)
-        else:
-            inputs = {"W": self.W, "b_v": v, "b_h": h} | ({} if given is None else {"init": given})
-            beliefs = check_beliefs(out, wanted, inputs)
+        inputs = {"W": self.W, "b_v": v, "b_h": h} | ({} if given is None else {"init": given})
+        beliefs = new_beliefs(wanted) if out is None else check_beliefs(out, wanted, inputs)
         with _Exclusive(self._lock):
-            at_visible = named and init == "visible"
             self._solve(
                 beliefs,
                 v,
                 h,
                 row,
                 options,
-                at_visible,
+                named,
                 gamma,
                 log_z,
                 falls_back,
@@ -176,11 +171,7 @@ class Engine:
                 constant,
             )
         if single and tol > 0 and not beliefs.converged:
-            check.warn(
-                f"{method} stopped at residual {beliefs.residual:.1e} > tol={tol:g} after {beliefs.n_iter} iterations; "
-                f"raise max_iter{_remedy(row, falls_back)}",
-                ConvergenceWarning,
-            )
+            _warn_of(beliefs, row, tol)
         return beliefs
 
     def run_checked(
@@ -237,11 +228,11 @@ class Engine:
             "converged": converged,
             "residual": residual,
             "log_z": z if log_z else None,
-            "gamma": None,
+            "gamma": beliefs.gamma if gamma else None,
             "gamma_sum": gamma == "sum",
         }
-        if gamma and beliefs.gamma is not None:
-            results["gamma"] = beliefs.gamma if gamma == "sum" else beliefs.gamma.reshape(N, nv, h.shape[1])
+        if single and gamma is True and beliefs.gamma is not None:
+            results["gamma"] = beliefs.gamma[None]
         if method.state is None:
             enumerate_instances(self.W, v, h, **results)
         else:
@@ -258,9 +249,7 @@ class Engine:
                 **results,
             )
         if falls_back and method.fallback is not None:
-            fell_back = ~converged
-            if fell_back.any():
-                self._go_on(method.fallback, np.flatnonzero(fell_back), v, h, options, results)
+            fell_back = self._go_on(method.fallback, v, h, options, results)
             if single:
                 beliefs.fell_back = bool(fell_back[0])
             else:
@@ -275,34 +264,28 @@ class Engine:
     def _go_on(
         self,
         fallback: str,
-        rows: NDArray[np.int64],
         v: NDArray[Any],
         h: NDArray[Any],
         options: tuple[int, float, float],
         results: dict[str, Any],
-    ) -> None:
-        """Go on by the fallback from the beliefs in `results`, which `_solve` has made, of these instances alone."""
+    ) -> NDArray[np.bool_]:
+        """Let the instances of these results that have not converged go on by the fallback, and tell which they are."""
+        fell_back: NDArray[np.bool_] = ~results["converged"]
+        rows = np.flatnonzero(fell_back)
+        if len(rows) == 0:
+            return fell_back
         max_iter, tol, _ = options
         per_row = [name for name, array in results.items() if isinstance(array, np.ndarray)]
         if results["gamma_sum"]:
             per_row.remove("gamma")
         part = {name: np.empty_like(results[name], shape=(len(rows), *results[name].shape[1:])) for name in per_row}
-        start = np.concatenate((results["tau_v"][rows], results["tau_h"][rows]), axis=1)
-        done = results["n_iter"][rows]
-        self._core.run(
-            fallback,
-            v[rows],
-            h[rows],
-            FALLBACK_ITERATIONS * max_iter,
-            tol,
-            0,
-            init=start,
-            gamma_add=True,
-            **results | part,
-        )
-        part["n_iter"] += done
+        init = np.concatenate((results["tau_v"][rows], results["tau_h"][rows]), axis=1)
+        most = FALLBACK_ITERATIONS * max_iter
+        self._core.run(fallback, v[rows], h[rows], most, tol, 0, init=init, gamma_add=True, **results | part)
+        part["n_iter"] += results["n_iter"][rows]
         for name, array in part.items():
             results[name][rows] = array
+        return fell_back
 
     def _initial_state(self, init: Any, method: Method, shape: tuple[int, ...], single: bool) -> NDArray[Any]:
         """The state in `init`, an array or the Beliefs that hold it, as a new array of that shape."""
@@ -392,11 +375,13 @@ class Engine:
             self._core.gibbs(b1, b2, v, h, seed=seed, instance=instance, step=step, n_steps=n_steps, theta_h=theta_h)
 
 
-def _remedy(method: Method, falls_back: bool) -> str:
-    """What may help beside more iterations."""
-    if falls_back or not method.damped:
-        return ""
-    return " or damping" if method.fallback is None else f", or damping, or fallback={method.fallback!r}"
+def _warn_of(beliefs: Beliefs, method: Method, tol: float) -> None:
+    """Say that inference on one RBM has not converged, and what may help."""
+    remedy = "raise max_iter"
+    if beliefs.fell_back is None and method.damped:
+        remedy += " or damping" if method.fallback is None else f", or damping, or fallback={method.fallback!r}"
+    stopped = f"stopped at residual {beliefs.residual:.1e} > tol={tol:g} after {beliefs.n_iter} iterations"
+    check.warn(f"{method.name} {stopped}; {remedy}", ConvergenceWarning)
 
 
 class _Exclusive:

@@ -47,9 +47,9 @@ def infer(
         Algorithm 1 of [1]_ (Eqs. 8-18): marginals; max over v and sum over h (marginal MAP); max over both (MAP).
         "mixed-ascent" and "max-ascent" flip one visible unit after the other while that raises what mixed-product and
         max-product maximise: they cannot oscillate, and where no flip gains, mixed-product stays.  Naive mean field;
-        second-order TAP [2]_.  "bethe" descends on the Bethe free energy, of which the fixed points of sum-product are
-        the stationary points: it finds a minimum, cannot oscillate, and takes two or three times as long per iteration.
-        Enumeration of the smaller side (at most 25 units).
+        second-order TAP [2]_.  "bethe" descends on the Bethe free energy, whose stationary points are the fixed points
+        of sum-product: it finds a minimum, cannot oscillate, and takes about twice as long per iteration.  Enumeration
+        of the smaller side (at most 25 units).
     max_iter : int
         Iterations at most; one sends all messages h -> v, then all v -> h.
     tol : float
@@ -66,11 +66,10 @@ def infer(
         Also pairwise beliefs P(v_i = 1, h_j = 1): per instance, or summed over the batch.  Sum-product and
         mixed-product: Eq. 18; for sum-product on an instance stopped by `tol`, or with damping, from its newest
         messages, which differs from Eq. 18 by at most about the residual; for mixed-product with the messages before
-        damping, and as its messages v -> h are those of single states, it may exceed tau_h.  Bethe: those that its
-        beliefs imply.  Max-product: v h' at the predicted v and the h that
-        is best for it.  Mean field: tau_v tau_h'; TAP: plus W_ij var_i var_j, the derivative of its log Z, which leaves
-        [0, 1] where weights are too strong for the expansion.  What a max-margin gradient needs (Eq. 7) is
-        `Beliefs.moments_at_prediction`.
+        damping, and as its messages v -> h are those of single states, it may exceed tau_h.  Bethe: what its beliefs
+        imply.  Max-product: v h' at the predicted v and the h that is best for it.  Mean field: tau_v tau_h'; TAP: plus
+        W_ij var_i var_j, the derivative of its log Z, which leaves [0, 1] where weights are too strong for the
+        expansion.  What a max-margin gradient needs (Eq. 7) is `Beliefs.moments_at_prediction`.
     log_z : bool
         Also log Z.  Sum-product: Bethe, with an error of second order in that of the messages; bethe: minus the Bethe
         free energy of its beliefs, which rises with every iteration; mean field: the lower

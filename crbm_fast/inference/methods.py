@@ -51,7 +51,9 @@ class Method:
 
     def state_shape(self, nv: int, nh: int) -> tuple[int, ...]:
         """The shape of what one instance carries from iteration to iteration."""
-        return {"edges": (nv, nh), "units": (nv + nh,), None: ()}[self.state]
+        if self.state is None:
+            return ()
+        return (nv, nh) if self.state == "edges" else (nv + nh,)
 
 
 METHODS = {

@@ -11,9 +11,10 @@ import numpy as np
 from crbm_fast import _files
 from crbm_fast import _validation as check
 from crbm_fast._data import chunks
+from crbm_fast.assessment import Assessment, assess, draw_instances
 from crbm_fast.inference import Inference
 from crbm_fast.model.energies import Energies, check_keywords
-from crbm_fast.model.parameters import PARAMETERS, random_parameters
+from crbm_fast.model.parameters import PARAMETERS, check_fields, random_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -179,6 +180,26 @@ class CRBM(Energies):
                 evidence=None if clamped is None else (clamped[0][at], clamped[1][at]),
             ).v
         return out
+
+    def assess(self, X: Any = None, *, n_instances: int = 10, seed: int = 0, **options: Any) -> Assessment:
+        """How far to trust inference given features: log Z and marginals by every method, and a verdict in words.
+
+        Parameters
+        ----------
+        X : (N, nx) array-like or CSR matrix
+            Features; None for a model without features.
+        n_instances, seed, **options
+            Those of `crbm_fast.assess`: `n_instances` rows of X are drawn.
+        """
+        features = self.check_features(X)
+        if features is not None and len(features) == 0:
+            raise ValueError("X has no instances; expected at least one")
+        N = 1 if features is None else len(features)
+        rows = draw_instances(N, n_instances, seed)
+        b1, b2 = self.biases_of(None if features is None else features.rows(rows), len(rows))
+        check_fields(b1, "b_v + W_vx x"), check_fields(b2, "b_h + W_hx x")
+        found = assess(self.W_vh, b1, b2, n_instances=len(rows), seed=seed, n_threads=self.n_threads, **options)
+        return replace(found, instances=rows, n_instances=N)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the parameters and `inference` to `path`, atomically: an .npz of arrays and JSON, no pickle.

@@ -1,4 +1,4 @@
-"""Markov chains with stationary distribution p(v | x): many at once, for one RBM (a CRBM given x is one).
+"""Markov chains with the stationary distribution p(v | x): many at once, for one RBM (a CRBM given x is one).
 
     sampler = BPMixture(W, b_v, b_h)        BlockedGibbs        h given v, v given h; stays in a mode
     state = sampler.init(1000, seed=1)      ParallelTempering   replicas with weaker coupling carry it to others

@@ -56,12 +56,12 @@ class BPMixture(Sampler):
     W, b_v, b_h, evidence, dtype, n_threads
         As for `BlockedGibbs`.
     starts : int or (M, nv) array-like of 0 and 1
-        The states BP starts from, or a number of random ones, to be larger than that of modes.  Where modes overlap,
-        states that another sampler has reached, with `max_iter=1`, can be better.
+        The states BP starts from, or the number of random ones, which should be larger than the number of modes.  Where
+        modes overlap, states that another sampler has reached, with `max_iter=1`, can be better.
     max_iter : int
         Iterations of BP at most; beliefs that have not converged are used as they are.  Fewer make a broader q.
     seed : int
-        Of random starts.
+        The seed of the random states.
 
     Attributes
     ----------

@@ -86,7 +86,7 @@ class Checkpoint:
 
 
 def _checksum(data: Data) -> int:
-    """CRC-32 of features and outputs, by which a checkpoint knows its data again."""
+    """CRC-32 of features and outputs, by which a checkpoint recognises its data."""
     crc = data.V.checksum()
     return crc if data.X is None else data.X.checksum(crc)
 

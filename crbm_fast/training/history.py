@@ -27,13 +27,13 @@ class Epoch:
     n_iter : float or None
         Mean iterations of inference in training.
     max_iter : int
-        Iterations at most.
+        The largest number of iterations.
     gradient_norm : float
         Norm of the objective's gradient, weight decay included; mean over the batches.
     weight_norm : float
         Norm of all parameters together, after the epoch.
     learning_rate : float
-        That of this epoch.
+        The learning rate of this epoch.
     seconds : dict
         Time by phase: data, biases, positive, negative, gradient, step, evaluation; and total.
     below_truth : float or None

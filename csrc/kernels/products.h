@@ -23,7 +23,7 @@ static ptrdiff_t nonzeros(const void *x, ptrdiff_t n)
  *   B        (k, ldb), of which n columns
  *   values, index   (k,) scratch
  * The list of nonzeros is made without a branch, which at 20 % ones would be mispredicted half of the time they come;
- * COMBINED vectors of out stay in registers while it is worked off. */
+ * COMBINED vectors of out stay in registers while it is read. */
 enum { COMBINED = 8 };
 static void combine_rows(void *out, const void *a, ptrdiff_t stride, const void *B, ptrdiff_t ldb, double beta,
                          void *values, int32_t *index, ptrdiff_t k, ptrdiff_t n)

@@ -5,6 +5,8 @@
  *   iterate   one alternation in one sweep over the edges, kernels/descent.h: a step of all visible units given tau_h, then
  *             of all hidden units given tau_v; the Bethe free energy falls in both.  The residual is how far a belief is
  *             from the one that its neighbours call for; it is 0 at the fixed points of sum-product BP, and only there
+ *   accuracy  a few ulp per factor and message: beliefs within 2e-6 of double precision's in float at |W| ~ 0.1, 1e-5 at
+ *             |W| ~ 0.5, with hundreds of neighbours each; residuals stay above that
  *   Gamma     the pairwise beliefs that tau_v and tau_h imply, Eq. 18 at a fixed point
  *   log Z     minus the Bethe free energy of these beliefs, whether or not they are at a fixed point
  */
@@ -34,15 +36,6 @@ static size_t bethe_lay(work *w, void *start, const crbm_run *run, ptrdiff_t siz
     return at - (uintptr_t)start;
 }
 
-/* theta_h from its first nh elements: padding, tau_h1, tau_h0. */
-static void bethe_take_h(const crbm_run *run, edges *e)
-{
-    const crbm_problem *p = &run->problem;
-    p->k->fill(e->theta_h + p->nh, 0, p->ld - p->nh);
-    p->k->logistic_step(e->tau_h1, e->theta_h, 1, 0, p->ld);
-    p->k->logistic_step(e->tau_h0, e->theta_h, -1, 0, p->ld);
-}
-
 static void bethe_begin(crbm_run *run, work *w, ptrdiff_t first, ptrdiff_t m)
 {
     const crbm_problem *p = &run->problem;
@@ -68,7 +61,8 @@ static void bethe_begin(crbm_run *run, work *w, ptrdiff_t first, ptrdiff_t m)
         copy_reals(e->theta_v, b1, nv);
         copy_reals(e->theta_h, (const real *)p->b2 + first * nh, nh);
     }
-    bethe_take_h(run, e);
+    k->fill(e->theta_h + nh, 0, p->ld - nh);
+    k->descend_close(e->theta_h, e->tau_h0, e->tau_h1, (const real *)p->b2 + first * nh, e->part, 0, nh, p->ld, 0, 0);
 }
 
 static double bethe_sweep(crbm_run *run, work *w, crbm_rows *r, ptrdiff_t g)
@@ -112,19 +106,20 @@ static void bethe_answer(crbm_run *run, work *w, const kept *batch, ptrdiff_t s)
     const crbm_kernels *k = p->k;
     const ptrdiff_t n = w->instance[0], nv = p->nv, nh = p->nh;
     edges *e = &w->edges;
-    real *tau_v = (real *)run->results.tau_v + n * nv, *const units[2] = {run->results.messages, run->results.state};
+    real *tau_v = (real *)run->results.tau_v + n * nv, *tau_h = (real *)run->results.tau_h + n * nh;
+    real *const units[2] = {run->results.messages, run->results.state};
     (void)batch, (void)s;
     k->logistic_step(tau_v, e->theta_v, 1, 0, nv);
-    copy_reals((real *)run->results.tau_h + n * nh, e->tau_h1, nh);
+    k->logistic_step(tau_h, e->theta_h, 1, 0, nh);
     for (int i = 0; i < 2; i++)
         if (units[i]) {
             copy_reals(units[i] + n * (nv + nh), tau_v, nv);
-            copy_reals(units[i] + n * (nv + nh) + nv, e->tau_h1, nh);
+            copy_reals(units[i] + n * (nv + nh) + nv, tau_h, nh);
         }
     if (run->results.log_z) {
         all_groups(run, w, bethe_energy);
-        double log_z = k->entropy_sum(tau_v, nv) + k->entropy_sum(e->tau_h1, nh)
-            + k->dot_free((const real *)p->b1 + n * nv, tau_v, nv) + k->dot_free((const real *)p->b2 + n * nh, e->tau_h1, nh);
+        double log_z = k->entropy_sum(tau_v, nv) + k->entropy_sum(tau_h, nh)
+            + k->dot_free((const real *)p->b1 + n * nv, tau_v, nv) + k->dot_free((const real *)p->b2 + n * nh, tau_h, nh);
         for (ptrdiff_t g = 0; g < groups_of(nv); g++)
             log_z -= e->edge_sums[g];
         run->results.log_z[n] = log_z;

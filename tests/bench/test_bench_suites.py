@@ -16,12 +16,13 @@ RESULTS = ROOT / "bench/results"
 
 TOY = """
 import json, sys
-from bench import __main__ as main, bench_memory, bench_training
+from bench import __main__ as main, bench_convergence, bench_memory, bench_training
 from bench.peers import all_peers
 from bench.peers.trainers import TRAINERS
 main._timing.MIN_SECONDS = 1e-3
 bench_training.SIDE, bench_training.NH, bench_training.N = 8, 6, 1200
 bench_memory.CASES = {k: (80, 40, N and 8, *rest) for k, (_, _, N, *rest) in bench_memory.CASES.items()}
+bench_convergence.KNOWN, bench_convergence.BATCH = ((6, 4), (60, 16)), (24, 16)
 suite, folder = sys.argv[1:]
 few = ("crbm_fast", "per edge", "NumPy")
 options = main.Options(quick=True, sizes=((20, 10), (30, 20)), single_size=(30, 20), batch_size=(24, 16),
@@ -34,7 +35,19 @@ main.save(report, module, main.Path(folder))
 """
 
 
-SUITES = ("peers", "scaling", "batch", "training", "threads", "isa", "memory", "overhead", "embedding", "samplers")
+SUITES = (
+    "peers",
+    "scaling",
+    "batch",
+    "convergence",
+    "training",
+    "threads",
+    "isa",
+    "memory",
+    "overhead",
+    "embedding",
+    "samplers",
+)
 PICTURES = {"peers", "scaling", "training", "threads", "isa", "samplers"}
 
 
@@ -108,11 +121,17 @@ def machines():
 @pytest.mark.parametrize("folder", machines(), ids=lambda p: p.name)
 def test_committed_results_are_whole(folder):
     assert main.SUITES == SUITES
-    for suite in SUITES:
-        report = json.loads((folder / f"{suite}.json").read_text())
+    reports = {path.stem: path for path in folder.glob("*.json")}
+    assert reports.keys() <= set(SUITES)
+    for suite, path in reports.items():
+        report = json.loads(path.read_text())
         check_schema(report, suite)
         assert not report["quick"]
         assert report["machine"]["name"] == folder.name
+
+
+def test_every_suite_has_a_committed_result():
+    assert {path.stem for folder in machines() for path in folder.glob("*.json")} == set(SUITES)
 
 
 def test_readme_figures_are_those_of_the_committed_results():

@@ -54,6 +54,40 @@ static int all_finite(const void *x, ptrdiff_t n)
     return 1;
 }
 
+static void descent(const void *W, const crbm_rows *given, ptrdiff_t nv, ptrdiff_t nh, ptrdiff_t ld, double scale)
+{
+    const int logs = scale >= k->max_weight;
+    void *weight = draw(nv * ld, 0, 0), *theta_v = draw(nv, -2, 2), *theta_h = draw(ld, 0, 0), *b2 = draw(nh, -1, 1);
+    void *tau_h0 = draw(ld, 0.5, 0.5), *tau_h1 = draw(ld, 0.5, 0.5), *part = draw(2 * ld, 0, 0), *scratch = draw(2 * ld, 0, 0);
+    void *gamma = draw(nv * nh, 0, 0), *tau = draw(nv, 0, 1);
+    crbm_rows r = *given;
+    k->pad(weight, W, nv, nh, ld, logs ? CRBM_PLAIN : CRBM_ODDS);
+    r.weight = weight, r.theta_v = theta_v, r.theta_h = theta_h, r.tau_h0 = tau_h0, r.tau_h1 = tau_h1;
+    r.part = part, r.scratch = scratch, r.kappa = logs ? 0 : 1e4, r.relax = 0.5;
+    for (int t = 0; t < 3; t++) {
+        if (logs)
+            k->descend_log_group(&r);
+        else
+            k->descend_group(&r);
+        CHECK(r.belief_change <= 1 && all_finite(part, 2 * ld) && all_finite(theta_v, nv));
+        CHECK(k->descend_close(theta_h, tau_h0, tau_h1, b2, part, 1, nh, ld, r.kappa, r.relax) <= 1);
+        CHECK(all_finite(theta_h, ld));
+    }
+    for (int add = 0; add < 2; add++) {
+        if (logs)
+            k->descend_log_gamma(gamma, &r, add);
+        else
+            k->descend_gamma(gamma, &r, add);
+        CHECK(all_finite(gamma, nv * nh) && k->max_abs(gamma, nv * nh) <= 1.00001 + add);
+    }
+    CHECK(isfinite(logs ? k->descend_log_energy(&r) : k->descend_energy(&r)));
+    set(tau, 0, 1);
+    k->logit(theta_v, tau, nv);
+    CHECK(all_finite(theta_v, nv));
+    free(weight), free(theta_v), free(theta_h), free(b2), free(tau_h0), free(tau_h1), free(part), free(scratch);
+    free(gamma), free(tau);
+}
+
 static void rows(ptrdiff_t nv, ptrdiff_t nh, double scale)
 {
     const ptrdiff_t ld = crbm_padded(nh, k->itemsize), edges = nv * ld;
@@ -111,6 +145,7 @@ static void rows(ptrdiff_t nv, ptrdiff_t nh, double scale)
         k->log_messages(&r);
     }
     CHECK(all_finite(gamma, nv * nh));
+    descent(W, &r, nv, nh, ld, scale);
     k->unpad(gamma, mu, nv, nh, ld, CRBM_PLAIN);
     k->unpad(gamma, m, nv, nh, ld, CRBM_EXP);
     for (ptrdiff_t n = 1; n < 6; n++) {

@@ -56,14 +56,14 @@ class _Text:
 
 def rows(table):
     """{method: the numbers of its line} of what the demo prints."""
-    lines = [(name, line) for line in table.splitlines() for name in demo.METHODS if line.startswith(name)]
+    lines = [(name, line) for line in table.splitlines() for name in demo.COMPARED if line.startswith(name)]
     return {name: [float(cell) for cell in line.removeprefix(name).split()] for name, line in lines}
 
 
 def test_the_demo_prints_the_errors_of_three_methods(shown):
     _, (first, _) = shown
     found = rows(first["stdout"])
-    assert list(found) == list(demo.METHODS)
+    assert list(found) == list(demo.COMPARED)
     assert {len(cells) for cells in found.values()} == {5}
     assert "Wrong pixels of 40 test digits, % (learned from 60):" in first["stdout"]
     assert re.search(r"Noisy \(10 %\) +Occluded \(8x8\)\n +All  Changed +All  Changed +seconds\n", first["stdout"])

@@ -7,7 +7,7 @@ from helpers import ROOT, make_rbm
 import crbm_fast as cf
 from crbm_fast import _reference
 
-METHODS = ["sum-product", "mixed-product", "max-product", "mixed-ascent", "max-ascent", "mean-field", "tap"]
+METHODS = ["sum-product", "mixed-product", "max-product", "mixed-ascent", "max-ascent", "mean-field", "tap", "bethe"]
 # around the vector widths (4, 8, 16), the row blocks (4), the groups (64) and the cache-set padding (1024)
 SHAPES = [
     (1, 1),

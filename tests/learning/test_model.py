@@ -96,7 +96,7 @@ def test_where_mean_field_starts_is_kept(rng, tmp_path):
         np.testing.assert_array_equal(got.predict_proba(X), b.tau_v)
         np.testing.assert_array_equal(got.predict_proba(X, init=None), default)
         got.predict(X, method="sum-product")  # which has no such start
-    with pytest.raises(ValueError, match="init='visible' is for mean-field and tap"):
+    with pytest.raises(ValueError, match="init='visible' is for mean-field"):
         model.predict(X, method="sum-product", init="visible")
 
 

@@ -2,9 +2,11 @@
 
     python tests/package/bits.py            compare with bits.json, case by case
     python tests/package/bits.py --write    make bits.json anew, after a change that is meant to change results
+    ... --file OTHER.json                   the same with another file
 
-Results depend on the processor, the C library, NumPy and SciPy's BLAS, so bits.json says where it was made; elsewhere
-there is nothing to compare with.  Every case runs with one thread and with two and must give one digest.
+Results depend on the instruction sets, the C library, NumPy and SciPy's BLAS, so a file says what it was made with.
+Where these differ from those of bits.json there is nothing to compare with: write a file of the code before a change,
+then compare the code after it with that.  Every case runs with one thread and with two and must give one digest.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from threadpoolctl import threadpool_info
 
 import crbm_fast as cf
 from crbm_fast import _ckernels, ctypes_api
@@ -35,24 +38,14 @@ METHODS = ("sum-product", "mixed-product", "max-product", "mixed-ascent", "max-a
 
 
 def environment():
-    """What bits may depend on beside the package's own code."""
+    """What bits may depend on beside the package's own code: not which processor it is, but what is used of it."""
     config = cf.show_config("dicts")
-    cpu = (
-        next(
-            (
-                line.split(":", 1)[1].strip()
-                for line in Path("/proc/cpuinfo").read_text().splitlines()
-                if "model name" in line
-            ),
-            platform.processor(),
-        )
-        if Path("/proc/cpuinfo").exists()
-        else platform.processor()
-    )
     return {
-        "cpu": cpu,
         "libc": " ".join(platform.libc_ver()),
         **{name: config[name] for name in ("machine", "numpy", "scipy", "BLAS", "available here")},
+        "BLAS kernels": ", ".join(
+            sorted({pool.get("architecture", "") for pool in threadpool_info() if pool["user_api"] == "blas"})
+        ),
     }
 
 
@@ -388,17 +381,19 @@ def differences(found, kept):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="make bits.json anew")
+    parser.add_argument("--write", action="store_true", help="make the file anew")
+    parser.add_argument("--file", type=Path, default=FILE, help="another file than bits.json")
     arguments = parser.parse_args()
-    found = compute()
     if arguments.write:
-        FILE.write_text(json.dumps({"environment": environment(), "digests": found}, indent=1) + "\n")
+        found = compute()
+        arguments.file.write_text(json.dumps({"environment": environment(), "digests": found}, indent=1) + "\n")
         print(f"wrote {len(found)} digests")
         return 0
-    kept = json.loads(FILE.read_text())
+    kept = json.loads(arguments.file.read_text())
     if kept["environment"] != environment():
-        print(f"nothing to compare with: {FILE.name} was made on {kept['environment']}")
+        print(f"nothing to compare with: {arguments.file.name} was made with {kept['environment']}")
         return 0
+    found = compute()
     different = differences(found, kept["digests"])
     print("\n".join(different) or f"{len(found)} digests, all the same")
     return 1 if different else 0

@@ -22,6 +22,7 @@ LAYERS = (
     HELPERS,
     ("inference", "cython_api", "_reference"),
     ("annealing", "ctypes_api"),
+    ("assessment",),
     ("model",),
     ("learners", "samplers", "optimizers", "datasets"),
     ("training",),
