@@ -147,7 +147,7 @@ def max_product(W: Array, b1: Array, b2: Array, T: int, damping: float = 0.0) ->
 
 
 def _ascent(W: Array, b1: Array, b2: Array, T: int, f: Callable[[Array], Array]) -> tuple[Array, Array]:
-    """T sweeps of coordinate ascent on b1 v + sum_j f(b2 + v W) from v = 0: how much better v_i = 1 is, and v."""
+    """T sweeps of coordinate ascent on b1 v + sum_j f(b2 + v W) from v = 0; theta_v, what v_i = 1 gains, and v."""
     theta_v, v = np.zeros(len(b1)), np.zeros(len(b1))
     for _ in range(T):
         for i in range(len(b1)):

@@ -21,10 +21,10 @@ from crbm_fast.training.options import Options, documented
 from crbm_fast.training.run import Run
 from crbm_fast.training.train import check_pair, split, train
 
-# What CRBMClassifier learns with by default.  Where labels have several likely states given x ("topics" of
-# tests/learning/test_classifier.py) BP ceases to converge as the weights grow, and without its fallback they run away in
-# 1 of 12 fits of 50 epochs.  With it they do in none of 12, nor of 2 of 200 epochs, and the labels are as good as with
-# a damping of 0.5.
+# What CRBMClassifier learns with unless told otherwise.  Where labels have several likely states given x ("topics" of
+# tests/learning/test_classifier.py) BP ceases to converge as the weights grow, and without its fallback they run away,
+# in 1 of 12 fits of 50 epochs.  With it they do in none of 12, nor of 2 of 200 epochs, and the labels are as good as
+# with a damping of 0.5.
 _LEARNER = MSSVM()
 
 

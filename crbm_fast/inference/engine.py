@@ -248,7 +248,7 @@ class Engine:
                 defer=falls_back,
                 **results,
             )
-        if falls_back:
+        if falls_back and method.fallback is not None:
             fell_back = self._go_on(method.fallback, v, h, options, results)
             if single:
                 beliefs.fell_back = bool(fell_back[0])
@@ -263,7 +263,7 @@ class Engine:
 
     def _go_on(
         self,
-        fallback: str | None,
+        fallback: str,
         v: NDArray[Any],
         h: NDArray[Any],
         options: tuple[int, float, float],

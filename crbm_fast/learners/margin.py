@@ -5,7 +5,7 @@ For each instance the learner looks for the rival, the outputs u that score high
     S(u) = sum_i loss(u_i, v_i) + b1 u + sum_j f(theta_h_j(u))      f = softplus: MSSVM      f(x) = max(0, x): LSSVM
 
 BP looks first.  Where it goes to and fro between states, coordinate ascent goes on from the last one: each flip raises
-S.  Seen on 1,000 instances whose labels have several likely states ("topics" of tests/learning/test_classifier.py), with
+S.  Seen on 1,000 instances whose labels have several likely states ("topics" of tests/learning/test_classifier.py) with
 4 seeds, in the worst of 50 epochs: by BP alone 90 % (MSSVM) and 95 % (LSSVM) of the rivals score below the truth, and
 the weights mean nothing; with ascent 3 %, as with a damping of 0.5.  On MNIST (5,000 images, 12x12 occluded or 20 %
 noisy) BP oscillates on 4 to 16 % of the instances, the rivals hardly change, and so do the errors.  Tried and lost: the

@@ -497,7 +497,7 @@ def test_damped_messages_continue_where_they_stopped(method, rng):
 
 
 def test_mixed_product_starts_from_states(rng):
-    """Its messages are the states that v sends, also damped; fractions are rounded; no damping in the first iteration."""
+    """Its messages are the states that v sends, also damped; fractions are rounded; no damping at first."""
     W, b1, b2 = make_rbm(rng, 17, 9, scale=0.2, N=4)
     kw = {"method": "mixed-product", "tol": 0}
     damped = cf.infer(W, b1, b2, max_iter=3, messages=True, damping=0.6, **kw)
