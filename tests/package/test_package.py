@@ -98,11 +98,11 @@ def test_nothing_but_numpy_and_scipy_is_imported():
 # --- documents ----------------------------------------------------------------------------------------------------
 
 
-def readme_example(name):
-    text = (ROOT / "README.md").read_text()
+def readme_example(name, document="README.md"):
+    text = (ROOT / document).read_text()
     code = re.search(rf"<!-- example: {name} -->\n```python\n(.*?)```", text, re.DOTALL)[1]
     names = {}
-    exec(compile(code, "README.md", "exec"), names)
+    exec(compile(code, document, "exec"), names)
     return names
 
 
@@ -110,6 +110,18 @@ def test_readme_example_of_inference_runs():
     names = readme_example("inference")
     assert names["b"].tau_v.shape == (784,)
     assert names["v"].shape == (1000, 784)
+
+
+@pytest.mark.filterwarnings("ignore::crbm_fast.ConvergenceWarning")
+def test_example_of_convergence_runs():
+    """Descent goes on where plain BP stops, as the page says."""
+    names = readme_example("convergence", "docs/convergence.md")
+    assert names["b"].converged.all()
+    W, b_v, b_h = (names[name] for name in ("W", "b_v", "b_h"))
+    plain, both = (cf.infer(W, b_v, b_h, fallback=fallback) for fallback in (None, "bethe"))
+    assert not plain.converged.all()
+    assert both.converged.all()
+    np.testing.assert_array_equal(both.fell_back, ~plain.converged)
 
 
 def test_readme_example_of_samplers_runs():
