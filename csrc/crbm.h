@@ -66,7 +66,7 @@ typedef struct crbm_rows {
     double max_weight;    /* max |W_ij|, for sum_* at most the table's; how many factors share one logarithm   */
     double damping;       /* m <- (1 - damping) m_new + damping m_old (log m in log_group)                   */
     int track;            /* measure message_change even without damping                                     */
-    double belief_change;   /* OUT max_i |tau_v after - before|; descend_*: of the whole step, not the safe one */
+    double belief_change;   /* OUT max_i |tau_v after - before|; descend_*: of the odds, see descent.h */
     double message_change;  /* OUT with damping or `track`: max_ij |m_new - m_old| / max(m_new, m_old), undamped */
 } crbm_rows;
 

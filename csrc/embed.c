@@ -357,7 +357,7 @@ static const char *error_text(int status)
 {
     switch (status) {
     case CRBM_FAST_OK: return "success";
-    case CRBM_FAST_NOT_CONVERGED: return "max_iter iterations were done before tol was reached; raise max_iter or damping";
+    case CRBM_FAST_NOT_CONVERGED: return "max_iter iterations were done before tol was reached; raise max_iter, or take damping (bethe has none)";
     case CRBM_FAST_NULL_POINTER: return "a pointer is NULL; only gamma and info may be";
     case CRBM_FAST_MISALIGNED:
         return "a workspace must be aligned to 64 bytes (CRBM_FAST_ALIGN), an array to its element type";

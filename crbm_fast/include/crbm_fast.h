@@ -90,7 +90,8 @@ typedef struct crbm_fast_api {
      * call it again.  Messages are forgotten. */
     int (*init)(void *workspace, size_t size, const void *W, ptrdiff_t nv, ptrdiff_t nh, int dtype);
 
-    /* Belief propagation (Algorithm 1 of the paper), or descent on the Bethe free energy, which always converges.
+    /* Belief propagation (Algorithm 1 of the paper), or descent on the Bethe free energy, which
+     * cannot oscillate.
      *   tau_v   OUT (nv,)     P(v_i = 1), or the max-marginal; the state above 1/2 is the prediction
      *   tau_h   OUT (nh,)     P(h_j = 1), likewise
      *   gamma   OUT (nv, nh)  P(v_i = 1, h_j = 1) or NULL.  Sum-product: from the newest messages; mixed-product: Eq. 18 of

@@ -42,7 +42,7 @@ class Beliefs:
     fell_back : bool, (N,) bool, or None
         Which instances went on by `fallback`; None where there was none.
     messages : (nv, nh), (N, nv, nh) or, for methods with a belief per unit, (nv + nh,), (N, nv + nh); or None
-        The state from which `init=` continues.
+        The state from which `init=` continues; after a fallback still that of the method itself.
     """
 
     tau_v: NDArray[Any]

@@ -52,9 +52,9 @@ class Engine:
         and booleans float64).
     n_threads : int, optional
         Default: the cores this process may use, or fewer if OMP_NUM_THREADS says so.  Results have the same bits for
-        any number.  For sum-product and max-product, threads share a single RBM from half a million edges on, a batch
-        from a quarter of a million edges in all; the other methods share out the instances of a batch, in
-        pieces of 20 to 64, from a million edges on.
+        any number.  Where a method sweeps over the edges, threads share a single RBM from half a million edges on, a
+        batch from a quarter of a million edges in all; the other methods share out the instances of a batch, in pieces
+        of 20 to 64, from a million edges on.
     """
 
     def __init__(self, W: ArrayLike, *, dtype: DTypeLike | None = None, n_threads: int | None = None) -> None:
@@ -144,9 +144,7 @@ class Engine:
         if row.state is None and (init is not None or messages or warm_start):
             raise ValueError(f"method={method!r} has no messages: leave out init, messages and warm_start")
         v, h, single = check.check_biases(b_v, b_h, (nv, nh), dtype)
-        constant = None
-        if evidence is not None:
-            v, constant, _, _ = clamp(evidence, v, single)
+        v, constant = (v, None) if evidence is None else clamp(evidence, v, single)[:2]
         N = len(v)
         state = row.state_shape(nv, nh)
         given = None if named or init is None else self._initial_state(init, row, (N, *state), single)
@@ -189,11 +187,11 @@ class Engine:
         b1 (N, nv) and b2 (N, nh) are C-contiguous, finite and of this engine's dtype, and
         `out` is what an earlier call with the same N, `gamma` and `log_z` returned.
         """
+        falls_back = how.fallback is not None and how.tol > 0
         if out is None:
-            out = new_beliefs(layout(len(b1), *self.shape, self.dtype, gamma, log_z, None, how.fallback is not None))
+            out = new_beliefs(layout(len(b1), *self.shape, self.dtype, gamma, log_z, None, falls_back))
         with _Exclusive(self._lock):
             options = how.iterations, how.tol, how.damping
-            falls_back = how.fallback is not None
             self._solve(out, b1, b2, METHODS[how.method], options, how.init == "visible", gamma, log_z, falls_back)
         return out
 
@@ -379,7 +377,7 @@ def _warn_of(beliefs: Beliefs, method: Method, tol: float) -> None:
     """Say that inference on one RBM has not converged, and what may help."""
     remedy = "raise max_iter"
     if beliefs.fell_back is None and method.damped:
-        remedy += " or damping" if method.fallback is None else f", or damping, or fallback={method.fallback!r}"
+        remedy += ", take damping" if method.fallback is None else f", take damping or fallback={method.fallback!r}"
     stopped = f"stopped at residual {beliefs.residual:.1e} > tol={tol:g} after {beliefs.n_iter} iterations"
     check.warn(f"{method.name} {stopped}; {remedy}", ConvergenceWarning)
 

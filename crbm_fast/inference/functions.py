@@ -42,22 +42,25 @@ def infer(
     b_h : (nh,) or (N, nh) array-like
         Hidden biases.  A vector beside a batch is shared by all of it.
     method : str
-        "sum-product", "mixed-product", "max-product", "mixed-ascent", "max-ascent", "mean-field", "tap", "bethe"
-        or "exact".
-        Algorithm 1 of [1]_ (Eqs. 8-18): marginals; max over v and sum over h (marginal MAP); max over both (MAP).
-        "mixed-ascent" and "max-ascent" flip one visible unit after the other while that raises what mixed-product and
-        max-product maximise: they cannot oscillate, and where no flip gains, mixed-product stays.  Naive mean field;
-        second-order TAP [2]_.  "bethe" descends on the Bethe free energy, whose stationary points are the fixed points
-        of sum-product: it finds a minimum, cannot oscillate, and takes about twice as long per iteration.  Enumeration
-        of the smaller side (at most 25 units).
+        - "sum-product", "mixed-product", "max-product": Algorithm 1 of [1]_ (Eqs. 8-18), for marginals, marginal MAP
+          (max over v, sum over h) and MAP (max over both);
+        - "bethe": descent on the Bethe free energy, whose stationary points are the fixed points of sum-product; it
+          cannot oscillate, and takes about twice as long per iteration;
+        - "mixed-ascent", "max-ascent": flips of one visible unit after the other while that raises what mixed-product
+          and max-product maximise; they cannot oscillate;
+        - "mean-field", "tap": naive mean field, second-order TAP [2]_;
+        - "exact": enumeration of the smaller side, at most 25 units.
     max_iter : int
-        Iterations at most; one sends all messages h -> v, then all v -> h.
+        Iterations at most.  One sends all messages h -> v, then all v -> h; it is a step of all visible and then of all
+        hidden units for "bethe" and the mean fields, a sweep over the visible units for the ascents.
     tol : float
-        Stop an instance when no belief changed by more.  0 does exactly `max_iter` iterations.
+        Stop an instance whose residual is not larger, see `Beliefs.residual`: for most methods, when no belief changed
+        by more.  0 does exactly `max_iter` iterations.
     fallback : {"bethe", "mixed-ascent", "max-ascent"} or None
         With sum-product, mixed-product or max-product, in this order, and tol > 0, the instances that have not
         converged after `max_iter` iterations go on by that method, from their beliefs, for at most ten times as many;
-        the others do not notice.  None, and a fallback that is another method's, is Algorithm 1 as printed.
+        the others do not notice.  None, and a fallback that is another method's, is Algorithm 1 as printed.  `messages`
+        remain those of the method itself.
     damping : float in [0, 1)
         Weight of the old message in the new one: of m(1)/m(0) of the messages v -> h for sum-product, of its logarithm
         for max-product; of the logarithm of the messages h -> v for mixed-product, from the second iteration on; for
@@ -72,17 +75,17 @@ def infer(
         expansion.  What a max-margin gradient needs (Eq. 7) is `Beliefs.moments_at_prediction`.
     log_z : bool
         Also log Z.  Sum-product: Bethe, with an error of second order in that of the messages; bethe: minus the Bethe
-        free energy of its beliefs, which rises with every iteration; mean field: the lower
-        bound at `tau_v`; TAP: second order in W.  Mixed-product: log sum_h exp(-E(v, h)) at the predicted v;
-        max-product: -E at the predicted v and its best h; both are lower bounds of the maximum.
+        free energy of its beliefs, which rises with every iteration; mean field: the lower bound at `tau_v`; TAP:
+        second order in W.  Mixed-product and its ascent: log sum_h exp(-E(v, h)) at the predicted v; max-product and
+        its ascent: -E at the predicted v and its best h; both are lower bounds of the maximum.
     messages : bool
         Also the state the next call can start from (`init`).
     init : Beliefs, array-like or "visible", optional
         Messages to start from: (nv, nh) per instance, log m(1)/m(0) of the message v_i -> h_j, for sum-product and
-        max-product; one row of nv + nh for the others: tau_v and tau_h.  Mixed-product reads only
-        the first nv, the states that v sends, rounded to 0 and 1.  Default:
-        uniform messages; mean field and TAP start at tau_h = logistic(b_h), or with "visible" at
-        tau_v = logistic(b_v), the prediction of the logistic part of a CRBM.  They find the mode that is near.
+        max-product; one row of nv + nh for the others: tau_v and tau_h.  Mixed-product and the ascents read
+        only the first nv, states, rounded to 0 and 1.  Default: uniform messages; bethe starts at the logistics of the
+        biases, the ascents at v = 0, mean field and TAP at tau_h = logistic(b_h), or with "visible" at tau_v =
+        logistic(b_v), the prediction of the logistic part of a CRBM.  They find the mode that is near.
     evidence : (mask, values), optional
         Visible units with `mask` set are clamped to `values` (0 or 1); shapes as b_v.
     dtype : {"float32", "float64"}, optional

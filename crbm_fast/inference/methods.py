@@ -18,6 +18,9 @@ Fallback = Literal["bethe", "mixed-ascent", "max-ascent"]
 # Iterations of a prediction whose `Inference` does not say how many.
 DEFAULT_MAX_ITER = 50
 
+# How many times as many iterations a fallback may take.
+FALLBACK_ITERATIONS = 10
+
 
 @dataclass(frozen=True)
 class Method:
@@ -78,10 +81,6 @@ def method_named(name: Any) -> Method:
     return METHODS[name]
 
 
-# How many times as many iterations a fallback may take.
-FALLBACK_ITERATIONS = 10
-
-
 def check_options(method: Method, max_iter: Any, tol: Any, damping: Any) -> tuple[int, float, float]:
     """The options that every method has, after their checks."""
     options = (
@@ -130,7 +129,8 @@ class Inference:
     init : {"visible"}, optional
         Where mean field and TAP begin, see `infer`.
     fallback : {"bethe", "mixed-ascent", "max-ascent"}, optional
-        How instances go on that sum-product, mixed-product or max-product has not converged on, see `infer`.
+        How instances go on that sum-product, mixed-product or max-product has not converged on, see `infer`.  With
+        tol = 0, which asks for a number of iterations, none does.
 
     References
     ----------
@@ -149,11 +149,9 @@ class Inference:
         check_named_init(self.init, row)
         max_iter, tol, damping = check_options(row, self.iterations, self.tol, self.damping)
         check_fallback(self.fallback)
-        if self.fallback is not None and not (self.fallback == row.fallback and tol > 0):
-            whose = " and ".join(other.name for other in METHODS.values() if other.fallback == self.fallback)
-            raise ValueError(
-                f"fallback={self.fallback!r} is for {whose} with tol > 0; got method={self.method!r}, tol={tol:g}"
-            )
+        if self.fallback not in (None, row.fallback):
+            whose = next(other.name for other in METHODS.values() if other.fallback == self.fallback)
+            raise ValueError(f"fallback={self.fallback!r} is for method={whose!r}; got method={self.method!r}")
         check.set_fields(self, max_iter=None if self.max_iter is None else max_iter, tol=tol, damping=damping)
 
     def in_epoch(self, epoch: int) -> Self:

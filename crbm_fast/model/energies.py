@@ -98,9 +98,9 @@ class Energies(Parameters):
         Parameters
         ----------
         X : (N, nx) array-like or CSR matrix
-        method : {"exact", "bethe", "mean-field", "tap", "ais"}
-            Enumeration; the estimates of sum-product BP, mean field (a lower bound) and TAP; annealed importance
-            sampling.
+        method : {"exact", "bethe", "bethe-descent", "mean-field", "tap", "ais"}
+            Enumeration; the Bethe estimate at what sum-product BP ends with, converged or not, and at a minimum of the
+            Bethe free energy; mean field (a lower bound); TAP; annealed importance sampling.
         **options
             Those of `infer` (`max_iter`, `tol`, `damping`; by default 200 iterations to 1e-6) or of `ais`
             (`n_chains`, `n_betas`, `seed`), which also gives error bars when called directly.
@@ -116,7 +116,7 @@ class Energies(Parameters):
         for at in chunks(len(out)):
             b1, b2 = self.checked_biases(features, at)
             if method in by_log_z:
-                out[at] = engine.run(b1, b2, method=by_log_z[method], log_z=True, **options).log_z
+                out[at] = engine.run(b1, b2, method=by_log_z[method], log_z=True, fallback=None, **options).log_z
             else:
                 out[at] = ais(self.W_vh, b1, b2, first_instance=at.start, n_threads=engine.n_threads, **options).log_z
         return out

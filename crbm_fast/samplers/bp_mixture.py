@@ -129,7 +129,7 @@ class BPMixture(Sampler):
         for at in range(0, len(starts), rows):
             v = starts[at : at + rows]
             init, biases = v[:, :, np.newaxis] * self._W, np.tile(self._b_v, (len(v), 1))
-            b = self._engine.run(biases, self._b_h, init=init, max_iter=max_iter)
+            b = self._engine.run(biases, self._b_h, init=init, max_iter=max_iter, fallback=None)
             found.append((b.tau_v, b.tau_h))
         tau_v, tau_h = (np.concatenate(parts) for parts in zip(*found, strict=True))
         return tau_v, tau_h

@@ -1,40 +1,45 @@
 /* descent.h: one alternation of descent on the Bethe free energy, in a single sweep over the edges.
  *
- * Write a, b for tau_v, tau_h, theta and phi for their logits, W = W_ij > 0 and A = exp(W) - 1.  The two beliefs of an
+ * Write a, b for tau_v, tau_h, theta for the logit of a, W = W_ij > 0 and A = exp(W) - 1.  The two beliefs of an
  * edge determine its pairwise belief (Welling & Teh, UAI 2001), and with it the messages that the edge would send:
  *
- *   u = a (1-b) - (1-a) b      P = 1 + A u      x = A (1-a) b      R = sqrt(P^2 + 4 x)
+ *   u = a (1-b) - (1-a) b = a - b, exact also where both are near 1      P = 1 + A u      x = A (1-a) b      R = sqrt(P^2 + 4 x)
  *   q = 1 + 2 A b / (R + P)        where P > 0          (message h_j -> v_i, scaled to 1 at v_i = 0)
  *     = 1 + (R + |P|) / (2 (1-a))  elsewhere
  *
  * so the Bethe free energy is a function F(a, b) of the beliefs alone.  Where W < 0, v_i is flipped: a and 1-a change
- * places, and q becomes 1/q.  Every term is then positive and nothing cancels; R + |P| >= 2.  For h_j exchange a and b.
+ * places, and q becomes 1/q; for h_j exchange a and b, and flip h_j.  R >= 1 + A |u|, so that R + |P| >= 2: no denominator is
+ * small, and log q is as exact as if theta were off by a few ulp, to a few ulp times 1 + t.
  *
  * For fixed b, F is a sum of convex functions of the a_i, with
  *
  *   dF/da_i = g(theta_i) = theta_i - b1_i - sum_j log q_ij
  *   dg/dtheta_i = 1 + sum_j t_ij       t = A cov(v_i, h_j) / R = (x - (R - P) / 2) / R >= 0
  *
- * THE STEP.  From theta one may go by |g| towards the root of g at most, and F falls as long as the root is not passed.
+ * THE STEP.  g' >= 1, so the root of g is at most |g| away, and F falls as long as it is not passed.
  * In terms of the cavity logits r of h_j and c of v_i, with alpha = logistic(W+r) - logistic(r) and beta likewise from c:
  * t = alpha beta / (1 - alpha beta), and along theta at fixed b, dc = dtheta / (1 - alpha beta), dr = -beta dc.  Since
  * |d log alpha / dr| <= 1 - alpha,
  *
  *   |d log(alpha beta) / dtheta| <= (beta (1 - alpha) + 1 - beta) / (1 - alpha beta) = 1,   so   |t'| <= t (1 + t).
  *
- * With T = sum_j t_ij that gives T' <= T (1 + T), and T' <= kappa T with kappa = 1 + max t = cosh(max|W| / 4)^2.
- * Integrated, neither of
+ * With T = sum_j t_ij that gives T' <= T (1 + T), and T' <= kappa T with kappa = 1 + max t = cosh(max|W| / 4)^2: over a way
+ * of x, g changes by at most log((1-z) / (exp(-x) - z)), z = T / (1 + T), and by at most x + T (exp(kappa x) - 1) / kappa
+ * <= (1 + T) (exp(kappa x) - 1) / kappa.  So neither of
  *
  *   log((1 + T) / (T + exp(-|g|)))          log(1 + kappa |g| / (1 + T)) / kappa
  *
  * passes the root; the step is the longer.  Near the root both are Newton's.  F falls in every half of an alternation,
- * whatever the weights, without a line search, without damping and without a look at F.
+ * whatever the weights, without a line search, without damping and without a look at F.  How many steps it takes is
+ * another matter: two units that are undecided and locked by a strong weight move by O(1 / T) ~ exp(-|W| / 2) at a time.
  *
- * OVER-RELAXATION.  Near its end an alternation is a step of Gauss and Seidel's method in two blocks, whose rate of
- * convergence improves from lambda to about its square root if each step x is made longer, (1 + omega) x with omega < 1.
- * Let y = 2 (1 + T) x.  Along a path of 2 x, |d log a(1-a)| <= 1 and |d log g'| <= T, which grows as above, so that
- * a (1-a) g' changes by a factor between 1 - y and 1 / (1 - y).  What F falls before the root is then more than what it
- * rises behind if omega^2 <= 1 - y: F falls still with omega <= 1 - y.  With omega = (t - 1) / (t + 39) in alternation t,
+ * OVER-RELAXATION.  Near its end an alternation is a step of Gauss and Seidel's method in two blocks.  Its error shrinks by
+ * a factor lambda; if each step x is made longer, (1 + omega) x with omega < 1, then 1 - lambda grows (1 + omega) /
+ * (1 - omega) times where lambda is near 1, but lambda is never below omega: hence an omega that begins at 0.
+ * |d log a(1-a) / dtheta| <= 1 and |d log g' / dtheta| <= T, which grows as above, so over a way of 2 x their product
+ * changes by at most 1 / (exp(-2 x) (1 + T) - T) <= 1 / (1 - y), y = 2 (1 + T) x.  With the root X >= x away, what F falls
+ * before it is at least k X^2 / 2 and what it rises behind at most k / (1 - y) (omega X)^2 / 2: F falls if omega^2 <=
+ * 1 - y, and omega <= 1 - y is enough.  With omega = (t - 1) / (t + 39) in alternation t,
  * at most 0.8, random RBMs with weights from N(0, 0.1) to N(0, 3) take half the alternations in the mean, and the slowest
  * a quarter (793 -> 200).
  *
@@ -238,7 +243,9 @@ INLINE vreal safe_step(vreal theta, vreal target, vreal T, real kappa, real rela
 {
     const vreal far = v_abs(target - theta), floor = v_set((real)(CRBM_REAL == 32 ? 0x1p-20 : 0x1p-48));
     const vreal sum = v_max(T, floor), slope = sum + R(1.0);
-    vreal step = v_log(slope / (sum + v_exp(-far)));
+    /* log(1 + u), u = (1 - e) / (T + e): not log of the quotient, which is 1 where T is large */
+    const vreal e = v_exp(-far), u = (R(1.0) - e) / (sum + e), one = v_set(1);
+    vreal step = v_either(v_above(u, one), v_log(u + R(1.0)), v_log1p(v_min(u, one)));
     if (kappa > 0)
         step = v_max(step, v_log(far * kappa / slope + R(1.0)) * (R(1.0) / kappa));
     step = v_min(v_max(step, v_set(0)), far);
@@ -246,8 +253,16 @@ INLINE vreal safe_step(vreal theta, vreal target, vreal T, real kappa, real rela
     return v_either(v_above(target, theta), theta + step, theta - step);
 }
 
-/* A step of `count` visible units: theta_v, and tau1 and tau0 after it.  Returns max |logistic(target) - tau_v before|,
- * how far the beliefs were from those that their neighbours call for. */
+/* How far the odds of a unit are from those that its neighbours call for, relatively: 1 - exp(-|theta - target|), for odds
+ * up to exp(1e3) in float, exp(1e9) in double, where a logit has a precision of 1e-4 or 1e-7.  Never less than the change of
+ * the belief, which saturated units hide: two that are tied by W = 40, both at 1e-8, may be on their way to 0.7. */
+INLINE vreal odds_change(vreal theta, vreal target)
+{
+    const vreal most = v_set((real)(CRBM_REAL == 32 ? 1e3 : 1e9));
+    return -v_expm1(-v_min(v_abs(v_min(v_max(theta, -most), most) - v_min(v_max(target, -most), most)), v_set(60)));
+}
+
+/* A step of `count` visible units: theta_v, and tau1 and tau0 after it.  Returns the largest odds_change. */
 INLINE real step_rows(const crbm_rows *a, ptrdiff_t first, ptrdiff_t count, const real *field, const real *slope,
                       real *tau1, real *tau0)
 {
@@ -261,7 +276,7 @@ INLINE real step_rows(const crbm_rows *a, ptrdiff_t first, ptrdiff_t count, cons
         const vreal target = b + v_load_part(field + r, live, 0);
         const vmask clamped = v_above(v_abs(b), v_set((real)(CRBM_REAL == 32 ? 1e35 : 1e305)));
         const vreal next = v_either(clamped, b, safe_step(theta, target, v_load_part(slope + r, live, 0), kappa, (real)a->relax));
-        change = v_max(change, v_abs(v_logistic(target) - v_logistic(theta)));
+        change = v_max(change, odds_change(theta, target));
         v_store_part(theta_ + r, next, live);
         v_store_part(tau1 + r, belief_at(next), live);
         v_store_part(tau0 + r, belief_at(-next), live);
@@ -351,7 +366,7 @@ static double descend_close(void *theta_h, void *tau_h0, void *tau_h1, const voi
             T += v_load(sum_t + 2 * g * ld);
         }
         const vreal next = groups > 0 ? safe_step(theta, target, T, (real)kappa, (real)relax) : theta;
-        change = v_max(change, v_abs(v_logistic(target) - v_logistic(theta)));
+        change = v_max(change, odds_change(theta, target));
         v_store((real *)theta_h + j, next);
         v_store((real *)tau_h1 + j, belief_at(next));
         v_store((real *)tau_h0 + j, belief_at(-next));
@@ -401,13 +416,15 @@ static void descend_log_gamma(void *gamma, const crbm_rows *a, int add)
                   edge_belief_in_logs(v_load(W_ + j), v_set(theta_v[i]), v_load(theta_h + j)))
 }
 
-/* The terms of the edges in F, summed over the rows: with v flipped where W < 0,
- *   -a log q - b log m + log(G00 / ((1-a) (1-b)))     G00 = P(v=0, h=0) = (1-b) m P(v=0 | h=1) */
+/* The terms of the edges in F, summed over the rows:
+ *   -a log q - b log m + log(G00 / ((1-a) (1-b)))     G00 = P(v=0, h=0) = (1-b) m P(v=0 | h=1) = (1-b) P(v=0 | h=0) */
 INLINE vreal edge_energy(vreal W, vreal theta_v, vreal theta_h)
 {
     const log_edge e = edge_in_logs(W, theta_v, theta_h);
     const vreal F = v_exp(e.k0) * e.log_m - v_exp(e.l1) * e.log_q + e.to_v;
-    return v_either(v_above(v_set(0), W), F + e.w * v_exp(e.k1), F);
+    /* not by F of the flipped edge, from which W b would be taken away again; log P(v=1 | h=0) / P(v=1) is `to_h` there */
+    const vreal flipped = v_exp(e.l0) * e.log_q + v_exp(e.k1) * v_softplus(e.l0 + e.odds_v) + e.to_h;
+    return v_either(v_above(v_set(0), W), flipped, F);
 }
 
 INLINE vreal weight_of(vreal odds)        /* sign(odds) log(1 + 2 |odds|) */

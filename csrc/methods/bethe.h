@@ -3,10 +3,11 @@
  *   state     a belief per unit, tau_v and tau_h
  *   start     tau_v = logistic(b1), tau_h = logistic(b2)
  *   iterate   one alternation in one sweep over the edges, kernels/descent.h: a step of all visible units given tau_h, then
- *             of all hidden units given tau_v; the Bethe free energy falls in both.  The residual is how far a belief is
- *             from the one that its neighbours call for; it is 0 at the fixed points of sum-product BP, and only there
+ *             of all hidden units given tau_v; the Bethe free energy falls in both.  The residual is how far
+ *             the odds of a unit are from those that its neighbours call for; it is 0 at the fixed points of BP, and only
+ *             there
  *   accuracy  a few ulp per factor and message: beliefs within 2e-6 of double precision's in float at |W| ~ 0.1, 1e-5 at
- *             |W| ~ 0.5, with hundreds of neighbours each; residuals stay above that
+ *             |W| ~ 0.5, with hundreds of neighbours each
  *   Gamma     the pairwise beliefs that tau_v and tau_h imply, Eq. 18 at a fixed point
  *   log Z     minus the Bethe free energy of these beliefs, whether or not they are at a fixed point
  */
