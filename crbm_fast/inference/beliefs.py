@@ -32,8 +32,9 @@ class Beliefs:
         The largest change of a belief in the last iteration, divided by `1 - damping`, so that a damped step counts as
         the whole one.  In the first iteration, and with damping, also the largest relative change of a message v -> h
         before damping (sum-product and max-product).  For mixed-product the change that its messages make before
-        damping, in the beliefs and in what v sends.  For descent (bethe) how far a belief was from the one that its
-        neighbours call for, which no step size hides; for coordinate ascent (mixed-ascent, max-ascent) what the best
+        damping, in the beliefs and in what v sends.  For descent (bethe) how far the odds of a
+        unit were from those that its neighbours call for, 1 - smaller / larger, which neither small steps nor saturated
+        beliefs hide; for coordinate ascent (mixed-ascent, max-ascent) what the best
         flip gains.
     gamma : (nv, nh), (N, nv, nh), or None
         Pairwise beliefs P(v_i = 1, h_j = 1); see `infer`.

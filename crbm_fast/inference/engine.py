@@ -246,6 +246,7 @@ class Engine:
                 defer=falls_back,
                 **results,
             )
+        beliefs.fell_back = beliefs.fell_back if falls_back else None
         if falls_back and method.fallback is not None:
             fell_back = self._go_on(method.fallback, v, h, options, results)
             if single:
