@@ -252,7 +252,7 @@ def _half_alternation(W: Array, b1: Array, theta_v: Array, tau_h: Array, relax: 
     covariance = edge_belief(W, tau_v, tau_h) - np.outer(tau_v, tau_h)
     R = np.sqrt((1 + np.expm1(W) * (tau_v[:, None] - tau_h)) ** 2 + 4 * np.expm1(W) * np.outer(1 - tau_v, tau_h))
     g = theta_v - b1 - np.log(q).sum(1)
-    T = (np.expm1(W) * covariance / R).sum(1)
+    T = np.maximum((np.expm1(W) * covariance / R).sum(1), 2.0**-48)  # as the kernel, where it is lost in rounding
     kappa = np.cosh(np.abs(W).max() / 4) ** 2
     step = np.maximum(
         np.log((1 + T) / (T + np.exp(-np.abs(g)))),

@@ -44,7 +44,12 @@ def add_parser(commands: Any) -> None:
     add("--out", type=Path, metavar="FILE", help="an .npz with V (with --proba, proba), or a .npy of it alone")
     add("--force", action="store_true", help="replace FILE if it exists")
     add("--proba", action="store_true", help="write probabilities in place of 0 and 1")
-    add("--method", choices=tuple(METHODS), help="inference, in place of that of training")
+    add(
+        "--method",
+        choices=tuple(METHODS),
+        metavar="METHOD",
+        help="inference, in place of that of training: " + ", ".join(METHODS),
+    )
     add("--max-iter", type=int, metavar="N", help="iterations of the inference at most")
     add("--tol", type=float, metavar="TOL", help="the inference ends when no belief changes by more")
     add("--damping", type=float, metavar="D", help="damping of its messages")

@@ -259,7 +259,8 @@ INLINE vreal safe_step(vreal theta, vreal target, vreal T, real kappa, real rela
 INLINE vreal odds_change(vreal theta, vreal target)
 {
     const vreal most = v_set((real)(CRBM_REAL == 32 ? 1e3 : 1e9));
-    return -v_expm1(-v_min(v_abs(v_min(v_max(theta, -most), most) - v_min(v_max(target, -most), most)), v_set(60)));
+    const vreal far = v_abs(v_min(v_max(theta, -most), most) - v_min(v_max(target, -most), most));
+    return v_min(-v_expm1(-v_min(far, v_set(60))), v_set(1));
 }
 
 /* A step of `count` visible units: theta_v, and tau1 and tau0 after it.  Returns the largest odds_change. */
@@ -394,18 +395,19 @@ INLINE vreal edge_belief_in_logs(vreal W, vreal theta_v, vreal theta_h)
     const vreal only_h = v_exp(e.l0 + e.k1 + e.to_v), only_v = v_exp(e.k0 + e.l1 + e.to_h);
     const vreal one = v_exp(e.l1), h = v_exp(e.k1);
     const vreal both = v_either(v_above(h, one), one - only_v, h - only_h);
-    return v_either(v_above(v_set(0), W), only_h, v_max(both, v_set(0)));
+    return v_either(v_above(v_set(0), W), v_min(only_h, v_set(1)), v_max(both, v_set(0)));
 }
 
-/* Gamma (rows, nh) of the beliefs, := or +=. */
+/* Gamma (rows, nh) of the beliefs, := or +=; at most tau_v, which is exact where saturated. */
 static void descend_gamma(void *gamma, const crbm_rows *a, int add)
 {
-    const real *odds_ = a->weight, *t0 = a->tau_h0, *t1 = a->tau_h1;
+    const real *odds_ = a->weight, *t0 = a->tau_h0, *t1 = a->tau_h1, *tau_v = a->tau_v;
     real tau1[CRBM_GROUP], tau0[CRBM_GROUP];
     beliefs_of_rows(a, 0, a->rows, tau1, tau0);
     for (ptrdiff_t i = 0; i < a->rows; i++, odds_ += a->ld)
         GAMMA_ROW((real *)gamma + i * a->nh, a->nh, add, j,
-                  edge_belief(v_load(odds_ + j), v_set(tau1[i]), v_set(tau0[i]), v_load(t1 + j), v_load(t0 + j)))
+                  v_min(edge_belief(v_load(odds_ + j), v_set(tau1[i]), v_set(tau0[i]), v_load(t1 + j), v_load(t0 + j)),
+                        v_set(tau_v[i])))
 }
 
 static void descend_log_gamma(void *gamma, const crbm_rows *a, int add)

@@ -77,10 +77,10 @@ static void good(ptrdiff_t nv, ptrdiff_t nh, double scale)
     free(W);                                            /* not needed any more */
     if (nv > 1)
         set(b1, 0, INFINITY), set(b1, 1, -INFINITY);    /* clamped */
-    for (int variant = 0; variant < 48; variant++) {
-        const int method = variant % 3, flags = variant / 3 % 4;
-        const double damping = variant / 12 % 2 ? 0.4 : 0;
-        void *g = variant / 24 ? gamma : NULL;
+    for (int variant = 0; variant < 64; variant++) {
+        const int method = variant % 4, flags = variant / 4 % 4;
+        const double damping = variant / 16 % 2 && method != CRBM_FAST_BETHE ? 0.4 : 0;
+        void *g = variant / 32 ? gamma : NULL;
         const int status = bp->run(w, tau_v, tau_h, g, variant % 2 ? &info : NULL, b1, b2, method, 3, variant % 5 ? 1e-3 : 0,
                                    damping, flags);
         CHECK(status == CRBM_FAST_OK || status == CRBM_FAST_NOT_CONVERGED);
@@ -152,7 +152,8 @@ static void bad(void)
     CHECK(RUN(w, tau_v, tau_h, gamma, (void *)((char *)&info + 1), b1, b2, 0, 1, 0, 0, 0) == CRBM_FAST_MISALIGNED);
     CHECK(RUN(w, tau_v, tau_h, gamma, &info, b1 + 1, b2, 0, 1, 0, 0, 0) == CRBM_FAST_MISALIGNED);
     CHECK(RUN(w, tau_v, tau_h, gamma, &info, b1, b2 + 1, 0, 1, 0, 0, 0) == CRBM_FAST_MISALIGNED);
-    for (int method = -1; method <= 3; method += 4)
+    CHECK(RUN(w, tau_v, tau_h, gamma, &info, b1, b2, CRBM_FAST_BETHE, 1, 0, 0.5, 0) == CRBM_FAST_BAD_OPTION);
+    for (int method = -1; method <= 4; method += 5)
         CHECK(RUN(w, tau_v, tau_h, gamma, &info, b1, b2, method, 1, 0, 0, 0) == CRBM_FAST_BAD_OPTION);
     CHECK(RUN(w, tau_v, tau_h, gamma, &info, b1, b2, 0, 0, 0, 0, 0) == CRBM_FAST_BAD_OPTION);
     CHECK(RUN(w, tau_v, tau_h, gamma, &info, b1, b2, 0, 1, -1, 0, 0) == CRBM_FAST_BAD_OPTION);
